@@ -30,7 +30,8 @@ const CONNECT: Duration = Duration::from_secs(15);
 /// Names are looked up, streams opened and TLS agreed on within this time.
 pub async fn open(address: &Address) -> Result<Sender, ClientError> {
     let silent = || ConnectError::Silent { address: address.clone(), seconds: CONNECT.as_secs() };
-    let stream = tokio::time::timeout(CONNECT, connect(address, None)).await.unwrap_or_else(|_| Err(silent()))?;
+    let stream =
+        tokio::time::timeout(CONNECT, connect(address, None)).await.unwrap_or_else(|_| Err(silent()))?;
     let (sender, connection) =
         handshake(TokioIo::new(stream)).await.map_err(|error| ClientError::Lost(error.into()))?;
     // The connection ends with the answer or with the sender; the call sees its errors.

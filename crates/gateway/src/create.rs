@@ -80,7 +80,9 @@ pub async fn create(
     let mut wanted = Wanted { tenant: who.actor.tenant.clone(), ..place_in_headers(&parts.headers)? };
     if asked.has_volumes && wanted.node.is_none() {
         return Err(failures::not_in_cluster("volumes in a new sandbox, which each node keeps for itself")
-            .hint("Name the node that has the volume with the header Paddock-Node, or ask that node directly."));
+            .hint(
+                "Name the node that has the volume with the header Paddock-Node, or ask that node directly.",
+            ));
     }
     if client_key.is_none() {
         let key = format!("gw-{}", paddock_client::random_key());
@@ -329,7 +331,9 @@ mod tests {
         };
         assert!(may_be_tried_elsewhere(&answer(503, "node_cordoned")));
         assert!(may_be_tried_elsewhere(&answer(503, "host_out_of_memory")));
-        for (status, code) in [(503, "guest_lost"), (500, "internal"), (429, "quota_exceeded"), (201, "node_cordoned")] {
+        for (status, code) in
+            [(503, "guest_lost"), (500, "internal"), (429, "quota_exceeded"), (201, "node_cordoned")]
+        {
             assert!(!may_be_tried_elsewhere(&answer(status, code)), "{status} {code}");
         }
         let e2b = Answered { body: r#"{"code":503,"error_code":"node_cordoned"}"#.into(), ..answer(503, "") };

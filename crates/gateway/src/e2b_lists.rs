@@ -47,7 +47,9 @@ pub async fn snapshots(gateway: &Gateway, who: &Who, request: Request) -> Result
         None => (0, None),
         Some(token) => {
             let (node, inner) = token.split_once('.').unwrap_or((token, ""));
-            let node = node.parse::<u16>().map_err(|_| Failure::invalid("nextToken is not one of this gateway's"))?;
+            let node = node
+                .parse::<u16>()
+                .map_err(|_| Failure::invalid("nextToken is not one of this gateway's"))?;
             (node, Some(inner.to_string()).filter(|inner| !inner.is_empty()))
         }
     };
@@ -92,14 +94,19 @@ pub async fn snapshots(gateway: &Gateway, who: &Who, request: Request) -> Result
 
 /// The query with the node's own token in the place of the gateway's.
 fn with_token(query: &str, token: Option<&str>) -> String {
-    let kept = query.split('&').filter(|pair| !pair.is_empty() && pair.split('=').next() != Some("nextToken"));
+    let kept =
+        query.split('&').filter(|pair| !pair.is_empty() && pair.split('=').next() != Some("nextToken"));
     let token = token.map(|token| format!("nextToken={token}"));
     let pairs: Vec<String> = kept.map(str::to_string).chain(token).collect();
     if pairs.is_empty() { String::new() } else { format!("?{}", pairs.join("&")) }
 }
 
 fn value<'a>(query: &'a str, name: &str) -> Option<&'a str> {
-    query.split('&').filter_map(|pair| pair.split_once('=')).find(|(key, _)| *key == name).map(|(_, value)| value)
+    query
+        .split('&')
+        .filter_map(|pair| pair.split_once('='))
+        .find(|(key, _)| *key == name)
+        .map(|(_, value)| value)
 }
 
 fn name_next(headers: &mut HeaderMap, next: Option<String>) {

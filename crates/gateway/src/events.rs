@@ -36,7 +36,9 @@ pub async fn follow(gateway: &Gateway, app: &App, who: &Who, request: Request) -
     let away: Vec<String> = nodes
         .iter()
         .filter(|node| node.seen().fresh().is_none())
-        .map(|node| node.number().map_or_else(|| node.source.address.to_string(), |number| number.to_string()))
+        .map(|node| {
+            node.number().map_or_else(|| node.source.address.to_string(), |number| number.to_string())
+        })
         .collect();
     if away.len() == nodes.len() {
         return Err(lists::nobody(&away));
@@ -104,7 +106,11 @@ async fn read(node: &Node, asks: Asks, lines: mpsc::Sender<Bytes>) {
     let mut body = match opened {
         Ok(response) if response.status() == StatusCode::OK => response.into_body(),
         Ok(response) => {
-            tracing::warn!(node = node.title(), status = response.status().as_u16(), "a node tells no events");
+            tracing::warn!(
+                node = node.title(),
+                status = response.status().as_u16(),
+                "a node tells no events"
+            );
             return;
         }
         Err(detail) => return tracing::debug!(node = node.title(), detail, "a node tells no events"),

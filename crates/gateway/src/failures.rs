@@ -36,11 +36,8 @@ pub fn not_heard_of(id: &str, nodes: &[String]) -> Failure {
 }
 
 pub fn missing_nodes(name: &str, nodes: &[String]) -> Failure {
-    let message = format!(
-        "it is not known who has {:?}: {} did not answer",
-        shorten(name),
-        shorten(&nodes.join(", "))
-    );
+    let message =
+        format!("it is not known who has {:?}: {} did not answer", shorten(name), shorten(&nodes.join(", ")));
     with_retry(Failure::new(StatusCode::SERVICE_UNAVAILABLE, "node_unreachable", message))
         .hint("Use the id, which says its node, or ask again when the node is back.")
 }
@@ -63,10 +60,8 @@ pub fn no_place(reason: &str) -> Failure {
 }
 
 pub fn lost_during_create(node: &Node) -> Failure {
-    let message = format!(
-        "{} was lost while it created the sandbox, and it is not known whether it did",
-        node.title()
-    );
+    let message =
+        format!("{} was lost while it created the sandbox, and it is not known whether it did", node.title());
     Failure::new(StatusCode::SERVICE_UNAVAILABLE, "node_lost_during_create", message).hint(
         "A list shows the sandbox when the node is back; with the same Idempotency-Key the node then answers with the same one. \
          Without a new key nothing is made twice on that node.",

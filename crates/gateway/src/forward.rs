@@ -4,7 +4,7 @@ use crate::failures;
 use crate::head::{self, Origins, Toward};
 use crate::link::LinkError;
 use crate::node::Node;
-use crate::who::Who;
+use crate::who::{Holder, Who};
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -12,7 +12,6 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
-use paddock_client::Address;
 use paddock_server::front::{self, App, Failure, Leash, Peer, RequestId};
 use std::time::Duration;
 
@@ -20,14 +19,20 @@ use std::time::Duration;
 #[derive(Default, Clone)]
 pub struct Pass {
     pub caller: Option<HeaderValue>,
-    pub holder: Option<HeaderValue>,
+    /// The node has to check a right first: what it refuses is no word about the gateway.
+    pub is_derived: bool,
     pub leash: Option<Leash>,
-    pub keeps_host: bool,
 }
 
 impl Pass {
     pub fn of(who: &Who) -> Pass {
         Pass { caller: Some(who.header.clone()), leash: who.leash.clone(), ..Pass::default() }
+    }
+
+    /// For a right that the node checks.
+    pub fn of_holder(holder: Option<Holder>) -> Pass {
+        let Some(Holder { header, leash }) = holder else { return Pass::default() };
+        Pass { caller: Some(header), is_derived: true, leash }
     }
 }
 
@@ -67,7 +72,7 @@ async fn pass_on(app: &App, node: &Node, mut request: Request, pass: Pass) -> Re
         let within = hyper::upgrade::on(&mut response);
         front::join(app, outside, within, pass.leash);
     }
-    believed(node, pass.caller.is_some(), response.status())?;
+    believed(node, pass.caller.is_some() && !pass.is_derived, response.status())?;
     finish(&mut response, &origins, switched);
     Ok(response)
 }
@@ -90,10 +95,8 @@ fn toward<'a>(node: &'a Node, pass: &'a Pass, peer: Option<Peer>, id: Option<&'a
         address: &node.source.address,
         key: &node.source.key,
         caller: pass.caller.as_ref(),
-        holder: pass.holder.as_ref(),
         request_id: id.map(|id| id.0.as_str()),
         scheme: peer.map_or("http", |peer| peer.scheme()),
-        keeps_host: pass.keeps_host || matches!(node.source.address, Address::Unix(_)),
     }
 }
 
@@ -175,8 +178,11 @@ pub async fn open(
     caller: &HeaderValue,
     request_id: Option<&RequestId>,
 ) -> Result<hyper::Response<Incoming>, String> {
-    let ask =
-        Ask { caller: Some(caller.clone()), request_id: request_id.cloned(), ..Ask::new(Method::GET, target) };
+    let ask = Ask {
+        caller: Some(caller.clone()),
+        request_id: request_id.cloned(),
+        ..Ask::new(Method::GET, target)
+    };
     let patience = ask.patience;
     let opened = tokio::time::timeout(patience, send(node, ask)).await;
     let opened = opened.map_err(|_| format!("no answer within {} s", patience.as_secs_f64()))?;

@@ -4,49 +4,40 @@ use axum::http::request::Parts;
 use axum::http::uri::{Authority, PathAndQuery, Scheme};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri, Version, header};
 use paddock_client::Address;
-use paddock_model::api::{
-    GATEWAY_CALLER_HEADER, GATEWAY_HEADER, GATEWAY_PROTOCOL, GATEWAY_PROTOCOL_HEADER,
-};
+use paddock_model::api::{GATEWAY_CALLER_HEADER, GATEWAY_HEADER, GATEWAY_PROTOCOL, GATEWAY_PROTOCOL_HEADER};
 use paddock_server::front::{Failure, REQUEST_ID, strip_hop_by_hop};
 
 /// Every header with this beginning is between gateway and node, or for the gateway. None of a client's is passed on.
 const OURS: &str = "paddock-";
-/// The claimed holder of a right that only the node can check; see [`crate::who`].
-pub const HOLDER: &str = "paddock-holder";
 
 /// How one request is to reach its node.
 pub struct Toward<'a> {
     pub address: &'a Address,
     pub key: &'a HeaderValue,
     pub caller: Option<&'a HeaderValue>,
-    pub holder: Option<&'a HeaderValue>,
     pub request_id: Option<&'a str>,
     /// The scheme by which the client called the gateway.
     pub scheme: &'static str,
-    /// The host stays as the client wrote it: it names a port inside.
-    pub keeps_host: bool,
 }
 
-/// The beginnings of addresses, as the client and as the node know them.
+/// The beginning of the address that the client called, and of the same as the node takes it to be.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Origins {
     client: String,
     node: String,
 }
 
-/// The key is what makes a node believe the rest; so it is put in last.
+/// The Host stays as the client wrote it, so that addresses in the answer are the gateway's. The key is what makes a node believe the rest;
+/// so it is put in last.
 pub fn for_node(parts: &mut Parts, toward: &Toward) -> Result<Origins, Failure> {
     let target = parts.uri.path_and_query().cloned().unwrap_or(PathAndQuery::from_static("/"));
-    let host = host(&parts.uri, &parts.headers);
-    // A unix socket has no name of its own: what the client called stays.
-    let keeps_host = toward.keeps_host || matches!(toward.address, Address::Unix(_));
-    let sent = if keeps_host { host.clone() } else { toward.address.host() };
+    let host = host(&parts.uri, &parts.headers).unwrap_or_else(|| toward.address.host());
     let scheme = match toward.address {
         Address::Tcp { tls: true, .. } => "https",
         _ => "http",
     };
     let origins =
-        Origins { client: format!("{}://{host}", toward.scheme), node: format!("{scheme}://{sent}") };
+        Origins { client: format!("{}://{host}", toward.scheme), node: format!("{scheme}://{host}") };
     parts.uri = Uri::builder()
         .scheme(Scheme::HTTP)
         .authority(Authority::from_static("node"))
@@ -56,21 +47,15 @@ pub fn for_node(parts: &mut Parts, toward: &Toward) -> Result<Origins, Failure> 
     parts.version = Version::HTTP_11;
     let headers = &mut parts.headers;
     clean(headers);
-    let value = |text: &str| HeaderValue::from_str(text).map_err(|_| Failure::invalid("the host is not valid"));
-    headers.insert(header::HOST, value(&sent)?);
-    if headers.contains_key(header::ORIGIN) && !keeps_host {
-        // The gateway has compared it with its own name.
-        headers.insert(header::ORIGIN, value(&origins.node)?);
-    }
+    let value =
+        |text: &str| HeaderValue::from_str(text).map_err(|_| Failure::invalid("the host is not valid"));
+    headers.insert(header::HOST, value(&host)?);
     if let Some(id) = toward.request_id {
         headers.insert(REQUEST_ID, value(id)?);
     }
     headers.insert(GATEWAY_PROTOCOL_HEADER, HeaderValue::from(GATEWAY_PROTOCOL));
     if let Some(caller) = toward.caller {
         headers.insert(GATEWAY_CALLER_HEADER, caller.clone());
-    }
-    if let Some(holder) = toward.holder {
-        headers.insert(HOLDER, holder.clone());
     }
     headers.insert(GATEWAY_HEADER, toward.key.clone());
     Ok(origins)
@@ -98,9 +83,26 @@ pub fn for_client(headers: &mut HeaderMap, origins: &Origins, upgraded: bool) {
             headers.insert(header::UPGRADE, protocol);
         }
     }
+    if origins.client.starts_with("https:") {
+        secure_own_cookie(headers);
+    }
     let location = headers.get(header::LOCATION).and_then(|value| value.to_str().ok());
     if let Some(moved) = location.and_then(|location| moved(location, origins)) {
         headers.insert(header::LOCATION, moved);
+    }
+}
+
+/// The cookie with a right to a port. The node may not know that its client speaks TLS with the gateway.
+fn secure_own_cookie(headers: &mut HeaderMap) {
+    let cookies: Vec<HeaderValue> = headers.get_all(header::SET_COOKIE).iter().cloned().collect();
+    headers.remove(header::SET_COOKIE);
+    for cookie in cookies {
+        let text = cookie
+            .to_str()
+            .ok()
+            .filter(|text| text.starts_with("paddock_token=") && !text.contains("; Secure"));
+        let secured = text.and_then(|text| HeaderValue::from_str(&format!("{text}; Secure")).ok());
+        headers.append(header::SET_COOKIE, secured.unwrap_or(cookie));
     }
 }
 
@@ -112,9 +114,9 @@ fn moved(location: &str, origins: &Origins) -> Option<HeaderValue> {
     ends.then(|| HeaderValue::from_str(&format!("{}{rest}", origins.client)).ok())?
 }
 
-fn host(uri: &Uri, headers: &HeaderMap) -> String {
+fn host(uri: &Uri, headers: &HeaderMap) -> Option<String> {
     let header = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    uri.authority().map(Authority::as_str).or(header).unwrap_or("localhost").to_string()
+    uri.authority().map(Authority::as_str).or(header).map(str::to_string)
 }
 
 #[cfg(test)]
@@ -122,7 +124,7 @@ mod tests {
     use super::*;
     use axum::http::Request;
 
-    fn sent(url: &str, keeps_host: bool, headers: &[(&str, &str)]) -> (Parts, Origins) {
+    fn sent(url: &str, headers: &[(&str, &str)]) -> (Parts, Origins) {
         let mut request = Request::builder().uri("/v1/sandboxes/sb-1?x=%20");
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -134,10 +136,8 @@ mod tests {
             address: &address,
             key: &key,
             caller: Some(&caller),
-            holder: None,
             request_id: Some("rq-1"),
             scheme: "https",
-            keeps_host,
         };
         let origins = for_node(&mut parts, &toward).expect("valid");
         (parts, origins)
@@ -150,7 +150,6 @@ mod tests {
             ("paddock-gateway", "mine"),
             ("Paddock-Caller", "me"),
             ("paddock-caller", "also me"),
-            ("paddock-holder", "me"),
             ("paddock-node", "7"),
             ("paddock-anything-later", "1"),
             ("connection", "x-own"),
@@ -158,36 +157,50 @@ mod tests {
             ("expect", "100-continue"),
             ("x-kept", "2"),
         ];
-        let (parts, _) = sent("http://10.0.0.7:70", false, &smuggled);
+        let (parts, _) = sent("http://10.0.0.7:70", &smuggled);
         let all = |name: &str| parts.headers.get_all(name).iter().cloned().collect::<Vec<_>>();
         assert_eq!(all("paddock-gateway"), ["key"]);
         assert_eq!(all("paddock-caller"), ["caller"]);
-        for gone in ["paddock-holder", "paddock-node", "paddock-anything-later", "x-own", "connection", "expect"] {
+        for gone in ["paddock-node", "paddock-anything-later", "x-own", "connection", "expect"] {
             assert!(all(gone).is_empty(), "{gone}");
         }
-        assert_eq!((all("x-kept").len(), all("host")), (1, vec![HeaderValue::from_static("10.0.0.7:70")]));
+        assert_eq!((all("x-kept").len(), all("host")), (1, vec![HeaderValue::from_static("box.example")]));
         assert_eq!(parts.uri.path_and_query().expect("a path"), "/v1/sandboxes/sb-1?x=%20");
         assert_eq!(parts.headers["x-request-id"], "rq-1");
     }
 
     #[test]
-    fn a_node_is_called_by_its_own_name_unless_the_name_says_a_port() {
-        let headers = [("host", "3000-sb-1.box.example"), ("origin", "https://3000-sb-1.box.example")];
-        let (parts, _) = sent("http://10.0.0.7:70", true, &headers);
-        assert_eq!(parts.headers["host"], "3000-sb-1.box.example");
-        assert_eq!(parts.headers["origin"], "https://3000-sb-1.box.example");
-        let (parts, _) = sent("http://10.0.0.7:70", false, &headers);
-        assert_eq!(parts.headers["origin"], "http://10.0.0.7:70");
-        let (parts, _) = sent("unix:/run/n.sock", false, &headers);
-        assert_eq!(parts.headers["host"], "3000-sb-1.box.example");
+    fn the_name_by_which_the_client_called_stays() {
+        let (parts, origins) =
+            sent("http://10.0.0.7:70", &[("host", "3000-sb-1.box.example"), ("origin", "https://x")]);
+        assert_eq!(
+            (&parts.headers["host"], &parts.headers["origin"]),
+            (&HeaderValue::from_static("3000-sb-1.box.example"), &HeaderValue::from_static("https://x"))
+        );
+        let moved = |location: &str| moved(location, &origins);
+        assert_eq!(
+            moved("http://3000-sb-1.box.example/x?y").expect("moved"),
+            "https://3000-sb-1.box.example/x?y"
+        );
+        for location in [
+            "/x",
+            "http://3000-sb-1.box.example.evil/",
+            "http://elsewhere/",
+            "https://3000-sb-1.box.example/",
+        ] {
+            assert_eq!(moved(location), None, "{location}");
+        }
+        let (parts, _) = sent("http://10.0.0.7:70", &[]);
+        assert_eq!(parts.headers["host"], "10.0.0.7:70");
     }
 
     #[test]
-    fn addresses_of_the_node_become_those_of_the_gateway() {
-        let (_, origins) = sent("http://10.0.0.7:70", false, &[("host", "box.example")]);
-        assert_eq!(moved("http://10.0.0.7:70/x?y", &origins).expect("moved"), "https://box.example/x?y");
-        for location in ["/x", "http://10.0.0.7:700/x", "http://10.0.0.7:70.evil.example/", "https://elsewhere/"] {
-            assert_eq!(moved(location, &origins), None, "{location}");
-        }
+    fn only_our_own_cookie_is_made_secure() {
+        let mut headers = HeaderMap::new();
+        headers.append(header::SET_COOKIE, HeaderValue::from_static("id=1"));
+        headers.append(header::SET_COOKIE, HeaderValue::from_static("paddock_token=a; HttpOnly"));
+        secure_own_cookie(&mut headers);
+        let all: Vec<_> = headers.get_all(header::SET_COOKIE).iter().collect();
+        assert_eq!(all, ["id=1", "paddock_token=a; HttpOnly; Secure"]);
     }
 }

@@ -64,7 +64,13 @@ mod tests {
         let good = "k".repeat(32);
         assert_eq!(written(&format!("{good}\n"), 0o600).expect("a key"), good.as_str());
         assert!(matches!(written(&good, 0o640), Err(KeyError::Open { mode: 0o640, .. })));
-        for bad in [String::new(), "k".repeat(31), format!("{good} {good}"), format!("{good}\n{good}"), "ä".repeat(40)] {
+        for bad in [
+            String::new(),
+            "k".repeat(31),
+            format!("{good} {good}"),
+            format!("{good}\n{good}"),
+            "ä".repeat(40),
+        ] {
             assert!(matches!(written(&bad, 0o600), Err(KeyError::Content { .. })), "{bad}");
         }
         assert!(matches!(read(&directory.path().join("none")), Err(KeyError::Unreadable { .. })));

@@ -92,8 +92,7 @@ impl tower_service::Service<Uri> for Connector {
         Box::pin(async move {
             let opening = paddock_client::connect(&address, Some(DEAD_AFTER));
             let silent = || ConnectError::Silent { address: (*address).clone(), seconds: CONNECT.as_secs() };
-            let opened =
-                tokio::time::timeout(CONNECT, opening).await.unwrap_or_else(|_| Err(silent()));
+            let opened = tokio::time::timeout(CONNECT, opening).await.unwrap_or_else(|_| Err(silent()));
             opened.map(|stream| TokioIo::new(Wire(stream))).map_err(io::Error::other)
         })
     }

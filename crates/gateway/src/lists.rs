@@ -99,7 +99,11 @@ pub async fn collect(gateway: &Gateway, who: &Who, request: &Request) -> Result<
             Ok(answer) if answer.status == StatusCode::OK => collected.pages.push((node, answer)),
             Ok(answer) if answer.status == StatusCode::BAD_REQUEST => return Err(answer),
             Ok(answer) => {
-                tracing::warn!(node = node.title(), status = answer.status.as_u16(), "a node refuses its list");
+                tracing::warn!(
+                    node = node.title(),
+                    status = answer.status.as_u16(),
+                    "a node refuses its list"
+                );
                 collected.missing.push(name(&node));
             }
             Err(detail) => {
@@ -143,7 +147,8 @@ fn page(body: &[u8], field: &str) -> Option<Page> {
     };
     let Value::Array(entries) = body[field].take() else { return None };
     let placed = entries.into_iter().map(|entry| {
-        let place = Place { created_ms: entry["created_at_ms"].as_u64()?, id: entry["id"].as_str()?.to_string() };
+        let place =
+            Place { created_ms: entry["created_at_ms"].as_u64()?, id: entry["id"].as_str()?.to_string() };
         Some((place, entry))
     });
     Some(Page { entries: placed.collect::<Option<_>>()?, more_after })
@@ -198,8 +203,14 @@ mod tests {
         let found = page(good, "sandboxes").expect("a page");
         assert_eq!((found.entries.len(), found.more_after), (1, None));
         for garbage in [
-            "", "[]", "{}", r#"{"sandboxes":{}}"#, r#"{"sandboxes":[{"id":"a"}]}"#, r#"{"sandboxes":[],"next_cursor":"?"}"#,
-            r#"{"sandboxes":[{"id":1,"created_at_ms":3}]}"#, "<html>",
+            "",
+            "[]",
+            "{}",
+            r#"{"sandboxes":{}}"#,
+            r#"{"sandboxes":[{"id":"a"}]}"#,
+            r#"{"sandboxes":[],"next_cursor":"?"}"#,
+            r#"{"sandboxes":[{"id":1,"created_at_ms":3}]}"#,
+            "<html>",
         ] {
             assert!(page(garbage.as_bytes(), "sandboxes").is_none(), "{garbage}");
         }

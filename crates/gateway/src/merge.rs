@@ -55,8 +55,10 @@ pub struct Page {
 /// The entries of all pages in order, at most `limit`, and where the next page begins. Nothing is shown that stands behind the end of a page
 /// which has more: what comes between is not known yet.
 pub fn merge(pages: Vec<Page>, order: Order, limit: usize) -> (Vec<Value>, Option<Place>) {
-    let known_up_to =
-        pages.iter().filter_map(|page| page.more_after.clone()).min_by(|one, other| order.compare(one, other));
+    let known_up_to = pages
+        .iter()
+        .filter_map(|page| page.more_after.clone())
+        .min_by(|one, other| order.compare(one, other));
     let mut entries: Vec<(Place, Value)> = pages.into_iter().flat_map(|page| page.entries).collect();
     entries.sort_by(|(one, _), (other, _)| order.compare(one, other));
     // Two nodes that name one sandbox: one of them lies, or both are one.
@@ -138,13 +140,18 @@ mod tests {
                     .enumerate()
                     .filter(|(number, _)| number % 3 == node)
                     .map(|(_, (at, id))| place(*at, id))
-                    .filter(|one| cursor.as_ref().is_none_or(|after| NEWEST.compare(one, after) == Ordering::Greater))
+                    .filter(|one| {
+                        cursor.as_ref().is_none_or(|after| NEWEST.compare(one, after) == Ordering::Greater)
+                    })
                     .collect();
                 own.sort_by(|one, other| NEWEST.compare(one, other));
                 let more = own.len() > 4;
                 own.truncate(4);
                 let more_after = own.last().cloned().filter(|_| more);
-                Page { entries: own.into_iter().map(|one| (one.clone(), json!(one.id))).collect(), more_after }
+                Page {
+                    entries: own.into_iter().map(|one| (one.clone(), json!(one.id))).collect(),
+                    more_after,
+                }
             };
             let (values, next) = merge((0..3).map(of_node).collect(), NEWEST, 4);
             seen.extend(values);

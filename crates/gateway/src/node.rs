@@ -3,7 +3,7 @@
 use crate::link::Link;
 use crate::sources::NodeSource;
 use paddock_model::NodeNumber;
-use paddock_model::api::{NodeReport, NodeState, gateway_protocols_meet, GATEWAY_PROTOCOL};
+use paddock_model::api::{GATEWAY_PROTOCOL, NodeReport, NodeState, gateway_protocols_meet};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};

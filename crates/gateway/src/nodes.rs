@@ -108,7 +108,10 @@ pub mod tests {
         nodes.all()[0].heard(Ok(report(3)));
         nodes.list(vec![source("http://c:1"), source("http://a:1")]);
         let all = nodes.all();
-        assert_eq!(all.iter().map(|node| node.number().map(NodeNumber::get)).collect::<Vec<_>>(), [None, Some(3)]);
+        assert_eq!(
+            all.iter().map(|node| node.number().map(NodeNumber::get)).collect::<Vec<_>>(),
+            [None, Some(3)]
+        );
         nodes.resolve(vec![source("http://a:1"), source("http://d:1")]);
         assert_eq!(nodes.all().len(), 3);
     }

@@ -35,20 +35,27 @@ pub fn eligible(wanted: &Wanted, candidates: &[Candidate]) -> Result<Vec<usize>,
     };
     narrow(&|| "none has reported within the last seconds".into(), &|_| true)?;
     if let Some(number) = wanted.node {
-        narrow(&|| format!("node {number} has not reported within the last seconds"), &|one| one.number == number)?;
+        narrow(&|| format!("node {number} has not reported within the last seconds"), &|one| {
+            one.number == number
+        })?;
     }
     for (key, value) in &wanted.labels {
         narrow(&|| format!("none has the label {key}={value}"), &|one| one.labels.get(key) == Some(value))?;
     }
     if let Some(backend) = &wanted.backend {
-        narrow(&|| format!("the backend {backend:?} works on none"), &|one| one.report.backends.contains(backend))?;
+        narrow(&|| format!("the backend {backend:?} works on none"), &|one| {
+            one.report.backends.contains(backend)
+        })?;
     }
     narrow(&|| "all are cordoned or draining".into(), &|one| one.report.state == NodeState::Ready)?;
     narrow(&|| "all have as many sandboxes as they may".into(), &|one| has_room(one.report))?;
     // A template that no node names is perhaps built on first use: any node may try, and says so itself if it cannot.
     if let Some(template) = &wanted.template {
-        let have: Vec<usize> =
-            left.iter().copied().filter(|place| candidates[*place].report.templates.contains(template)).collect();
+        let have: Vec<usize> = left
+            .iter()
+            .copied()
+            .filter(|place| candidates[*place].report.templates.contains(template))
+            .collect();
         if !have.is_empty() {
             left = have;
         }
@@ -108,7 +115,8 @@ fn live(report: &NodeReport) -> u64 {
 fn compare(wanted: &Wanted, one: &Candidate, other: &Candidate) -> Ordering {
     let ready = |candidate: &Candidate| has_ready(wanted, candidate.report);
     let free = |candidate: &Candidate| free_share(candidate.report);
-    let load = |candidate: &Candidate| live(candidate.report) as f64 / f64::from(candidate.report.processors.max(1));
+    let load =
+        |candidate: &Candidate| live(candidate.report) as f64 / f64::from(candidate.report.processors.max(1));
     ready(other)
         .cmp(&ready(one))
         .then(free(other).total_cmp(&free(one)))
@@ -208,11 +216,14 @@ mod tests {
     #[test]
     fn a_ready_sandbox_counts_more_than_memory_and_only_for_its_tenant() {
         let mut reports = [report(1), report(2)];
-        reports[0].pools =
-            vec![NodePool { template: "web".into(), tenant: Some("a".into()), ready: 1 }];
+        reports[0].pools = vec![NodePool { template: "web".into(), tenant: Some("a".into()), ready: 1 }];
         reports[0].memory_available_bytes = Some(1);
         let candidates = candidates(&reports);
-        let wanted = |tenant: &str| Wanted { template: Some("web".into()), tenant: tenant.into(), ..Wanted::default() };
+        let wanted = |tenant: &str| Wanted {
+            template: Some("web".into()),
+            tenant: tenant.into(),
+            ..Wanted::default()
+        };
         assert_eq!(compare(&wanted("a"), &candidates[0], &candidates[1]), Ordering::Less);
         assert_eq!(compare(&wanted("b"), &candidates[0], &candidates[1]), Ordering::Greater);
     }

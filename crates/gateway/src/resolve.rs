@@ -37,7 +37,9 @@ impl Kind {
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 enum Word {
     /// True: what has it lives. A name can be that of one that has ended, too.
-    Has { lives: bool },
+    Has {
+        lives: bool,
+    },
     HasNot,
     /// It did not answer, or with something else.
     Silent,
@@ -127,9 +129,8 @@ enum Decision {
 
 /// A living one counts before one that has ended. Whoever has it alive is not doubted because another node is away.
 fn decide(words: &[Word]) -> Decision {
-    let all = |wanted: Word| -> Vec<usize> {
-        (0..words.len()).filter(|place| words[*place] == wanted).collect()
-    };
+    let all =
+        |wanted: Word| -> Vec<usize> { (0..words.len()).filter(|place| words[*place] == wanted).collect() };
     let (living, ended) = (all(Word::Has { lives: true }), all(Word::Has { lives: false }));
     let silent = all(Word::Silent);
     match (living.as_slice(), ended.as_slice()) {

@@ -15,11 +15,21 @@ pub enum Route {
     Snapshot(String),
     Events,
     /// The outside's path before the path inside, and the latter.
-    PortByPath { sandbox: String, prefix: String, rest: String },
-    PortByHost { sandbox: String, port: u16 },
+    PortByPath {
+        sandbox: String,
+        prefix: String,
+        rest: String,
+    },
+    PortByHost {
+        sandbox: String,
+        port: u16,
+    },
     Signed(String),
     Nodes,
-    Cordon { node: String, take_new: bool },
+    Cordon {
+        node: String,
+        take_new: bool,
+    },
     Ready,
     Server,
     E2bCreate,
@@ -29,7 +39,10 @@ pub enum Route {
     /// Of E2B's data plane: a header names the sandbox.
     E2bData(String),
     /// What a gateway does not have.
-    Refused { operation: &'static str, e2b: bool },
+    Refused {
+        operation: &'static str,
+        e2b: bool,
+    },
 }
 
 impl Route {
@@ -147,7 +160,10 @@ mod tests {
         assert_eq!(of("POST", "/v1/sandboxes/a/ports/sign"), sandbox("a"));
         assert_eq!(of("GET", "/v1/snapshots"), Some(Route::Snapshots));
         assert_eq!(of("DELETE", "/v1/snapshots/sn-1"), Some(Route::Snapshot("sn-1".into())));
-        assert_eq!(of("POST", "/v1/nodes/7/cordon"), Some(Route::Cordon { node: "7".into(), take_new: false }));
+        assert_eq!(
+            of("POST", "/v1/nodes/7/cordon"),
+            Some(Route::Cordon { node: "7".into(), take_new: false })
+        );
         assert_eq!(of("POST", "/v2/sandboxes"), Some(Route::E2bCreate));
         assert_eq!(of("POST", "/v2/sandboxes/a/connect"), Some(Route::E2bSandbox("a".into())));
         assert_eq!(of("GET", "/sandboxes/a"), Some(Route::E2bSandbox("a".into())));
@@ -172,9 +188,23 @@ mod tests {
     #[test]
     fn the_home_answers_for_itself() {
         for target in [
-            "/healthz", "/metrics", "/docs", "/openapi.json", "/", "/ui/", "/ui/assets/app.js", "/v1/tokens",
-            "/v1/tokens/tk-1", "/v1/tenants", "/v1/tenants/a/quota", "/v1/whoami", "/v1/sign-in", "/v1/sign-in-codes",
-            "/v1/server/stop", "/v1/nowhere", "/sandboxes/metrics",
+            "/healthz",
+            "/metrics",
+            "/docs",
+            "/openapi.json",
+            "/",
+            "/ui/",
+            "/ui/assets/app.js",
+            "/v1/tokens",
+            "/v1/tokens/tk-1",
+            "/v1/tenants",
+            "/v1/tenants/a/quota",
+            "/v1/whoami",
+            "/v1/sign-in",
+            "/v1/sign-in-codes",
+            "/v1/server/stop",
+            "/v1/nowhere",
+            "/sandboxes/metrics",
         ] {
             assert_eq!(of("GET", target), None, "{target}");
         }
@@ -184,13 +214,36 @@ mod tests {
     #[test]
     fn what_belongs_to_one_node_is_refused_by_name() {
         for target in [
-            "/v1/volumes", "/v1/volumes/a/files", "/v1/jobs", "/v1/pools/x", "/v1/templates", "/v1/template-builds/b",
-            "/v1/template-files/h", "/v1/resources", "/v1/secrets/s", "/v1/verify", "/v1/server/load", "/v1/node",
-            "/v1/node/cordon", "/mcp", "/mcp/loopstack", "/loopstack/tools", "/run_code", "/run_jupyter",
+            "/v1/volumes",
+            "/v1/volumes/a/files",
+            "/v1/jobs",
+            "/v1/pools/x",
+            "/v1/templates",
+            "/v1/template-builds/b",
+            "/v1/template-files/h",
+            "/v1/resources",
+            "/v1/secrets/s",
+            "/v1/verify",
+            "/v1/server/load",
+            "/v1/node",
+            "/v1/node/cordon",
+            "/mcp",
+            "/mcp/loopstack",
+            "/loopstack/tools",
+            "/run_code",
+            "/run_jupyter",
         ] {
             assert!(matches!(of("POST", target), Some(Route::Refused { e2b: false, .. })), "{target}");
         }
-        for target in ["/templates", "/v2/templates/a", "/v3/templates", "/volumes/v", "/secrets/a/b", "/volumecontent/x", "/files"] {
+        for target in [
+            "/templates",
+            "/v2/templates/a",
+            "/v3/templates",
+            "/volumes/v",
+            "/secrets/a/b",
+            "/volumecontent/x",
+            "/files",
+        ] {
             assert!(matches!(of("GET", target), Some(Route::Refused { e2b: true, .. })), "{target}");
         }
     }

@@ -58,9 +58,13 @@ impl SourceError {
     pub fn hint(&self) -> Option<String> {
         match self {
             SourceError::Key(error) => Some(error.hint()),
-            SourceError::Form { .. } => Some("as in --node http://10.0.0.7:7070=/etc/paddock/node.key".into()),
+            SourceError::Form { .. } => {
+                Some("as in --node http://10.0.0.7:7070=/etc/paddock/node.key".into())
+            }
             SourceError::None => Some("name them with --node, --nodes or --nodes-dns".into()),
-            SourceError::Content { .. } => Some("[[node]] with url and key_file, and labels if it has any".into()),
+            SourceError::Content { .. } => {
+                Some("[[node]] with url and key_file, and labels if it has any".into())
+            }
             SourceError::Dns(_) => Some("as in --nodes-dns nodes.example.org:7070".into()),
             _ => None,
         }
@@ -88,8 +92,7 @@ impl Sources {
     pub fn read(&self) -> Result<Vec<NodeSource>, SourceError> {
         let mut found = Vec::new();
         for text in &self.listed {
-            let (url, key) =
-                text.rsplit_once('=').ok_or_else(|| SourceError::Form { text: text.clone() })?;
+            let (url, key) = text.rsplit_once('=').ok_or_else(|| SourceError::Form { text: text.clone() })?;
             found.push(source(url, Path::new(key), BTreeMap::new())?);
         }
         for entry in self.file.as_deref().map(entries).transpose()?.unwrap_or_default() {
@@ -118,7 +121,9 @@ impl Sources {
         let (host, port) = name_and_port(self.dns.as_deref()?).ok()?;
         let key = key::read(self.dns_key.as_deref()?).ok()?;
         let found = tokio::net::lookup_host((host, port)).await;
-        let found = found.inspect_err(|error| tracing::warn!(%error, name = host, "the nodes' name is not known")).ok()?;
+        let found = found
+            .inspect_err(|error| tracing::warn!(%error, name = host, "the nodes' name is not known"))
+            .ok()?;
         let addresses: BTreeSet<_> = found.take(MOST_NODES).collect();
         let source = |address: std::net::SocketAddr| {
             let host = match address.ip() {
@@ -144,8 +149,7 @@ fn entries(path: &Path) -> Result<Vec<Entry>, SourceError> {
 }
 
 fn source(url: &str, key: &Path, labels: BTreeMap<String, String>) -> Result<NodeSource, SourceError> {
-    let address =
-        Address::parse(url).map_err(|reason| SourceError::Address { text: url.into(), reason })?;
+    let address = Address::parse(url).map_err(|reason| SourceError::Address { text: url.into(), reason })?;
     Ok(NodeSource { address, key: key::read(key)?, labels })
 }
 

@@ -2,7 +2,7 @@
 //!
 //! What the home knows (a token, an API key of E2B's, the owner's socket) is taken out of the request; in its place goes the header
 //! `Paddock-Caller`. A right that only the node can check (a signed URL, a token of E2B's for one sandbox) stays where it is. It names the
-//! token that it was derived from, which only the home knows; if that token is valid, the header `Paddock-Holder` says whose it is.
+//! token that it was derived from, which only the home knows. If that token is valid, the header names its holder as one of a derived right.
 
 use axum::extract::Request;
 use axum::http::{HeaderValue, Method, header};
@@ -40,16 +40,21 @@ pub async fn of_e2b(app: &App, request: &mut Request) -> Result<Who, Failure> {
 
 impl Who {
     pub async fn new(app: &App, known: Known, request: &Request) -> Result<Who, Failure> {
-        let Known { actor, revoked } = known;
         let looks_only = matches!(*request.method(), Method::GET | Method::HEAD);
-        if actor.only_reads() && !looks_only {
+        if known.actor.only_reads() && !looks_only {
             return Err(front::reads_only());
         }
+        Who::known(app, known, request).await
+    }
+
+    /// For a caller whose right was checked already.
+    pub async fn known(app: &App, known: Known, request: &Request) -> Result<Who, Failure> {
+        let Known { actor, revoked } = known;
         front::is_known(request.extensions());
         tracing::Span::current().record("tenant", actor.tenant.as_str());
         let quota = if may_take_room(request) { quota(app, &actor).await? } else { None };
         let leash = revoked.map(|revoked| Leash::new(revoked, request));
-        Ok(Who { header: header_of(&actor, quota)?, actor, leash })
+        Ok(Who { header: header_of(&actor, false, quota)?, actor, leash })
     }
 }
 
@@ -63,12 +68,13 @@ async fn quota(app: &App, actor: &Actor) -> Result<Option<Quota>, Failure> {
     Ok(tenants.into_iter().find(|tenant| tenant.name == actor.tenant).map(|tenant| tenant.quota))
 }
 
-fn header_of(actor: &Actor, quota: Option<Quota>) -> Result<HeaderValue, Failure> {
+fn header_of(actor: &Actor, derived: bool, quota: Option<Quota>) -> Result<HeaderValue, Failure> {
     let caller = GatewayCaller {
         tenant: actor.tenant.clone(),
         role: actor.role,
         owner: actor.owner,
         token: actor.token.clone(),
+        derived,
         quota,
     };
     let text = caller.encode().map_err(|error| {
@@ -90,7 +96,7 @@ pub async fn holder(app: &App, token: Option<&str>, request: &Request) -> Option
     let admitted = app.fleet().admit_token(token?).await.ok()??;
     let Known { actor, revoked } = Known::from(admitted);
     let leash = revoked.map(|revoked| Leash::new(revoked, request));
-    Some(Holder { header: header_of(&actor, None).ok()?, leash })
+    Some(Holder { header: header_of(&actor, true, None).ok()?, leash })
 }
 
 /// What a sealed right says of itself, before anybody has checked the seal: a sandbox, and the token behind it.
@@ -128,7 +134,10 @@ mod tests {
         let json = r#"{"sandbox":"sb-0030000000000000","path":"/x","token":"tk-1","later":[1]}"#;
         let right = format!("{}.seal", URL_SAFE_NO_PAD.encode(json));
         let found = claim(&right);
-        assert_eq!((found.sandbox.as_deref(), found.token.as_deref()), (Some("sb-0030000000000000"), Some("tk-1")));
+        assert_eq!(
+            (found.sandbox.as_deref(), found.token.as_deref()),
+            (Some("sb-0030000000000000"), Some("tk-1"))
+        );
         assert_eq!(claim(&format!("pdp_{right}")), found);
         for garbage in ["", ".", "a.b", "%.x", "e30", &format!("{}.x", URL_SAFE_NO_PAD.encode("[1]"))] {
             assert_eq!(claim(garbage), Claim::default(), "{garbage}");
@@ -139,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_caller_is_told_as_the_home_knows_it() {
-        let header = header_of(&Actor::owner(), None).expect("a header");
+        let header = header_of(&Actor::owner(), false, None).expect("a header");
         assert!(header.is_sensitive());
         let caller = GatewayCaller::decode(header.to_str().expect("text")).expect("a caller");
         assert!(caller.owner && caller.tenant == "owner");

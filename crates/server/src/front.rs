@@ -13,17 +13,19 @@ pub use crate::dialects::e2b::{
 pub use crate::errors::{Failure, shorten};
 pub use crate::extract::{idempotency_key, whole_body};
 pub use crate::guard::PortName;
-pub use crate::own_token::{clean_headers, clean_query, holds, parameter as token_parameter, shown as tokens_shown};
+pub use crate::own_token::{
+    clean_headers, clean_query, holds, parameter as token_parameter, shown as tokens_shown,
+};
 pub use crate::peer::Peer;
-pub use crate::ports::{set_cookie_and_lead_on, take_cookie};
-pub use crate::request::{REQUEST_ID, RequestId};
+pub use crate::ports::{parse_cookie, set_cookie_and_lead_on, take_cookie};
 pub use crate::proxy::{join, strip_hop_by_hop, wanted_upgrade};
+pub use crate::request::{REQUEST_ID, RequestId};
 pub use crate::revoked::{Leash, bounded};
 pub use crate::stream::NDJSON;
 
 use crate::dialects::e2b::{self, Refusal};
-use axum::http::HeaderMap;
 use axum::extract::Request;
+use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use std::pin::Pin;
 use std::sync::Arc;

@@ -278,6 +278,15 @@ fn may_use(actor: &Actor) -> Result<(), Failure> {
     }
 }
 
+/// Our cookie, which stays where it is.
+pub fn parse_cookie(headers: &HeaderMap) -> Option<String> {
+    let mut cookies = HeaderMap::new();
+    for value in headers.get_all(header::COOKIE) {
+        cookies.append(header::COOKIE, value.clone());
+    }
+    take_cookie(&mut cookies)
+}
+
 /// Takes our cookie out, and leaves the others as they were.
 pub fn take_cookie(headers: &mut HeaderMap) -> Option<String> {
     let mut found = None;

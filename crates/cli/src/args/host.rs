@@ -1,6 +1,8 @@
 //! Commands that belong to the host rather than to one sandbox.
 
+use super::gateway::{GATEWAY_HELP, GatewayArgs};
 use super::job::JobArgs;
+use super::node::NodeArgs;
 use super::pool::PoolArgs;
 use super::role::RoleName;
 use super::root_rights::RootMayInstallName;
@@ -19,6 +21,14 @@ pub enum HostCommand {
     /// Serve the HTTP API on a unix socket, and on an address if asked
     #[command(after_help = SERVE_HELP)]
     Serve(Box<ServeArgs>),
+    /// Serve one API in front of many servers, each with its own sandboxes
+    #[command(after_help = GATEWAY_HELP)]
+    Gateway(Box<GatewayArgs>),
+    /// Show the servers behind a gateway, and which of them get new sandboxes
+    #[command(
+        after_help = "Examples:\n  paddock node ls\n  paddock node cordon 7\n  paddock node uncordon 7"
+    )]
+    Node(NodeArgs),
     /// Say whether a server runs, or stop it
     Server(ServerArgs),
     /// Make, list and revoke the tokens that the server takes

@@ -3,9 +3,9 @@
 //! The order of a start: the state directory's lock, then the listeners, then the sandboxes. Clients that come while
 //! sandboxes are taken over wait at the listeners instead of being refused.
 
-mod hangup;
-mod places;
-mod waiting;
+pub(super) mod hangup;
+pub(super) mod places;
+pub(super) mod waiting;
 
 use super::CommandError;
 use crate::args::host::ServeArgs;
@@ -57,7 +57,7 @@ impl ServeError {
 
 pub fn execute(args: ServeArgs, caller: &mut Caller) -> Result<i32, CommandError> {
     let state_dir = state::prepare(&caller.environment)?;
-    let places = Places::choose(&args, &caller.environment, &state_dir)?;
+    let places = Places::choose(args.socket.as_deref(), args.listen, &caller.environment, &state_dir)?;
     paddock_server::start_log(args.json_logs, args.log_filter.as_deref()).map_err(ServeError::Log)?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ServeError::Runtime)?;
@@ -85,15 +85,22 @@ fn begin_anew() -> io::Error {
     std::process::Command::new("/proc/self/exe").arg0(name).args(own).exec()
 }
 
+/// What a signal asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Heard {
+    End,
+    ReadAgain,
+}
+
 /// Heard from before anything is made: a signal during the start must not pass unheard.
-struct Signals {
+pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
 }
 
 impl Signals {
-    fn listen() -> Result<Signals, ServeError> {
+    pub(super) fn listen() -> Result<Signals, ServeError> {
         let heard = |kind| signal(kind).map_err(ServeError::Runtime);
         Ok(Signals {
             terminate: heard(SignalKind::terminate())?,
@@ -104,18 +111,19 @@ impl Signals {
 
     /// Ready when the server is to end. A hang-up reads files again, unless the server's own terminal went away.
     async fn end(&mut self, terminal: &Terminal, reload: &Reload) {
-        loop {
-            tokio::select! {
-                _ = self.terminate.recv() => return,
-                _ = self.interrupt.recv() => return,
-                _ = self.hangup.recv() => {}
-            }
-            if terminal.has_gone() {
-                return;
-            }
+        while self.heard(terminal).await == Heard::ReadAgain {
             let reload = reload.clone();
             let _ = tokio::task::spawn_blocking(move || reload.now()).await;
         }
+    }
+
+    pub(super) async fn heard(&mut self, terminal: &Terminal) -> Heard {
+        tokio::select! {
+            _ = self.terminate.recv() => return Heard::End,
+            _ = self.interrupt.recv() => return Heard::End,
+            _ = self.hangup.recv() => {}
+        }
+        if terminal.has_gone() { Heard::End } else { Heard::ReadAgain }
     }
 }
 
@@ -214,7 +222,10 @@ async fn open(
 }
 
 /// The listeners, and where they are, for people.
-async fn listen(places: &Places, tls: Option<Tls>) -> Result<(Vec<Listener>, Vec<String>), ListenError> {
+pub(super) async fn listen(
+    places: &Places,
+    tls: Option<Tls>,
+) -> Result<(Vec<Listener>, Vec<String>), ListenError> {
     let mut listeners = vec![Listener::unix(&places.socket).await?];
     let mut addresses = vec![format!("unix:{}", places.socket.display())];
     if let Some(address) = places.address {

@@ -5,6 +5,7 @@
 mod access;
 mod audit;
 mod changes;
+mod cluster;
 mod contexts;
 mod errors;
 mod execs;
@@ -29,6 +30,7 @@ pub use access::{
 };
 pub use audit::{AuditOutput, AuditOutputState, AuditStream};
 pub use changes::{Change, ChangeKind, Changes, MergeConflict, MergeReport, MergeRequest, Since};
+pub use cluster::{ClusterNode, ClusterNodes};
 pub use contexts::{CodeError, CodeResult, Context, ContextState, CreateContext};
 pub use errors::{ApiError, ErrorDetails};
 pub use execs::{
