@@ -77,7 +77,11 @@ pub async fn create(
     // Held while the create is under way: its bytes count among the large bodies of this server.
     let body = front::whole_body(body, app).await?;
     let asked = Asked::read(words, &body.bytes);
-    let mut wanted = Wanted { tenant: who.actor.tenant.clone(), ..place_in_headers(&parts.headers)? };
+    let mut wanted = Wanted {
+        tenant: who.actor.tenant.clone(),
+        for_known_key: client_key.is_some(),
+        ..place_in_headers(&parts.headers)?
+    };
     if asked.has_volumes && wanted.node.is_none() {
         return Err(failures::not_in_cluster("volumes in a new sandbox, which each node keeps for itself")
             .hint(

@@ -16,6 +16,9 @@ pub struct Wanted {
     /// Named by the caller, or where the snapshot is that it begins with.
     pub node: Option<NodeNumber>,
     pub labels: Vec<(String, String)>,
+    /// Also nodes that take nothing new. A node answers a key that it knows before it refuses, so that a create which is sent again finds its
+    /// sandbox there.
+    pub for_known_key: bool,
 }
 
 /// A node with a report that is about now.
@@ -47,8 +50,10 @@ pub fn eligible(wanted: &Wanted, candidates: &[Candidate]) -> Result<Vec<usize>,
             one.report.backends.contains(backend)
         })?;
     }
-    narrow(&|| "all are cordoned or draining".into(), &|one| one.report.state == NodeState::Ready)?;
-    narrow(&|| "all have as many sandboxes as they may".into(), &|one| has_room(one.report))?;
+    if !wanted.for_known_key {
+        narrow(&|| "all are cordoned or draining".into(), &|one| one.report.state == NodeState::Ready)?;
+        narrow(&|| "all have as many sandboxes as they may".into(), &|one| has_room(one.report))?;
+    }
     // A template that no node names is perhaps built on first use: any node may try, and says so itself if it cannot.
     if let Some(template) = &wanted.template {
         let have: Vec<usize> = left
@@ -183,6 +188,8 @@ mod tests {
         assert!(found(&named(2), &reports).expect_err("cordoned").contains("cordoned"));
         assert!(found(&named(3), &reports).expect_err("full").contains("as many"));
         assert!(found(&any, &[]).is_err());
+        let known_key = Wanted { for_known_key: true, ..Wanted::default() };
+        assert_eq!(found(&known_key, &reports), Ok(vec![1, 2, 3, 4]));
     }
 
     #[test]
