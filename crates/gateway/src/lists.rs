@@ -65,7 +65,7 @@ pub async fn list(gateway: &Gateway, who: &Who, list: List, request: Request) ->
         return Err(nobody(&missing));
     }
     let (entries, next) = merge::merge(pages, wanted.order, wanted.limit);
-    let mut body = json!({ list.field(): entries });
+    let mut body = json!({ (list.field()): entries });
     if let Some(next) = next {
         body["next_cursor"] = json!(next.text());
     }
@@ -145,7 +145,7 @@ fn page(body: &[u8], field: &str) -> Option<Page> {
         Value::Null => None,
         cursor => Some(Place::parse(cursor.as_str()?)?),
     };
-    let Value::Array(entries) = body[field].take() else { return None };
+    let Value::Array(entries) = body.get_mut(field)?.take() else { return None };
     let placed = entries.into_iter().map(|entry| {
         let place =
             Place { created_ms: entry["created_at_ms"].as_u64()?, id: entry["id"].as_str()?.to_string() };

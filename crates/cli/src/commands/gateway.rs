@@ -9,7 +9,7 @@ use super::serve::{Heard, ServeError, Signals, listen, waiting};
 use crate::args::gateway::GatewayArgs;
 use crate::caller::Caller;
 use crate::{render, state};
-use paddock_fleet::{FirstUseOptions, Fleet, FleetError, FleetOptions, ReadyOptions};
+use paddock_fleet::{Fleet, FleetError, FleetOptions, ReadyOptions};
 use paddock_gateway::{Gateway, SourceError, Sources};
 use paddock_jobs::{Jobs, JobsOptions};
 use paddock_records::store::{ServerLock, ServerPhase};
@@ -100,11 +100,7 @@ async fn end(signals: &mut Signals, terminal: &Terminal, gateway: &Arc<Gateway>,
 /// The home. It keeps no sandboxes ready and builds nothing: no sandbox is ever made in it.
 async fn open(state_dir: &Path, lock: ServerLock) -> Result<(Fleet, Jobs), FleetError> {
     let usual = FleetOptions::new(state_dir.to_path_buf());
-    let options = FleetOptions {
-        ready: ReadyOptions { memory: 0, ..usual.ready.clone() },
-        first_use: FirstUseOptions { names: Vec::new(), ..usual.first_use.clone() },
-        ..usual
-    };
+    let options = FleetOptions { ready: ReadyOptions::OFF, ..usual };
     paddock_engine::descriptors::take_all();
     let fleet = Fleet::open_locked(options, lock).await?;
     match Jobs::open(fleet.clone(), JobsOptions::default()).await {
