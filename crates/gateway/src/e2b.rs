@@ -23,7 +23,7 @@ async fn answered(
     mut request: Request,
 ) -> Result<Response, Failure> {
     if let Route::E2bData(id) = &route {
-        return crate::ports::data_plane(gateway, app, id, request).await;
+        return crate::ports::data_plane(gateway, app, id, None, request).await;
     }
     let who = who::of_e2b(app, &mut request).await?;
     match route {

@@ -1,7 +1,7 @@
 //! One request to one node: streamed both ways, upgrades included; or a short question whose answer is read whole.
 
 use crate::failures;
-use crate::head::{self, Origins, Toward};
+use crate::head::{self, Origins, RequestKind, Toward};
 use crate::link::LinkError;
 use crate::node::Node;
 use crate::who::{Holder, Who};
@@ -22,6 +22,19 @@ pub struct Pass {
     /// The node has to check a right first: what it refuses is no word about the gateway.
     pub is_derived: bool,
     pub leash: Option<Leash>,
+    pub for_port: ForPort,
+}
+
+/// Where a request goes that is not for a route of the node's.
+#[derive(Debug, Default, Clone)]
+pub enum ForPort {
+    #[default]
+    No,
+    ByHost,
+    E2b {
+        sandbox: String,
+        port: Option<u16>,
+    },
 }
 
 impl Pass {
@@ -32,7 +45,7 @@ impl Pass {
     /// For a right that the node checks.
     pub fn of_holder(holder: Option<Holder>) -> Pass {
         let Some(Holder { header, leash }) = holder else { return Pass::default() };
-        Pass { caller: Some(header), is_derived: true, leash }
+        Pass { caller: Some(header), is_derived: true, leash, ..Pass::default() }
     }
 }
 
@@ -97,6 +110,11 @@ fn toward<'a>(node: &'a Node, pass: &'a Pass, peer: Option<Peer>, id: Option<&'a
         caller: pass.caller.as_ref(),
         request_id: id.map(|id| id.0.as_str()),
         scheme: peer.map_or("http", |peer| peer.scheme()),
+        kind: match &pass.for_port {
+            ForPort::No => RequestKind::Api,
+            ForPort::ByHost => RequestKind::PortByHost,
+            ForPort::E2b { sandbox, port } => RequestKind::E2bData { sandbox, port: *port },
+        },
     }
 }
 

@@ -85,12 +85,17 @@ impl Gateway {
         match route {
             Route::Ready => return Ok(own::ready(self, app)),
             Route::PortByPath { sandbox, prefix, rest } => {
-                return ports::through(self, app, Place { sandbox, prefix, rest }, request).await;
+                return ports::through(self, app, Place { sandbox, port: None, prefix, rest }, request).await;
             }
-            Route::PortByHost { sandbox, .. } => {
+            Route::PortByHost { sandbox, port } => {
                 let rest = request.uri().path().to_string();
-                return ports::through(self, app, Place { sandbox, prefix: String::new(), rest }, request)
-                    .await;
+                return ports::through(
+                    self,
+                    app,
+                    Place { sandbox, port: Some(port), prefix: String::new(), rest },
+                    request,
+                )
+                .await;
             }
             Route::Signed(right) => return signed::pass(self, app, &right, request).await,
             _ => {}

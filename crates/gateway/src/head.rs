@@ -4,8 +4,10 @@ use axum::http::request::Parts;
 use axum::http::uri::{Authority, PathAndQuery, Scheme};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri, Version, header};
 use paddock_client::Address;
-use paddock_model::api::{GATEWAY_CALLER_HEADER, GATEWAY_HEADER, GATEWAY_PROTOCOL, GATEWAY_PROTOCOL_HEADER};
-use paddock_server::front::{Failure, REQUEST_ID, strip_hop_by_hop};
+use paddock_model::api::{
+    GATEWAY_CALLER_HEADER, GATEWAY_HEADER, GATEWAY_PORT_HEADER, GATEWAY_PROTOCOL, GATEWAY_PROTOCOL_HEADER,
+};
+use paddock_server::front::{E2B_PORT, E2B_SANDBOX, Failure, REQUEST_ID, strip_hop_by_hop};
 
 /// Every header with this beginning is between gateway and node, or for the gateway. None of a client's is passed on.
 const OURS: &str = "paddock-";
@@ -18,6 +20,18 @@ pub struct Toward<'a> {
     pub request_id: Option<&'a str>,
     /// The scheme by which the client called the gateway.
     pub scheme: &'static str,
+    pub kind: RequestKind<'a>,
+}
+
+/// What the node has to take a request for, whatever its path looks like.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RequestKind<'a> {
+    #[default]
+    Api,
+    /// The host names a port inside. A node that does not know the domain must not take the path for one of its own.
+    PortByHost,
+    /// E2B's, for this sandbox. The header is set anew: a client may have named it among those of its connection.
+    E2bData { sandbox: &'a str, port: Option<u16> },
 }
 
 /// The beginning of the address that the client called, and of the same as the node takes it to be.
@@ -54,6 +68,18 @@ pub fn for_node(parts: &mut Parts, toward: &Toward) -> Result<Origins, Failure> 
         headers.insert(REQUEST_ID, value(id)?);
     }
     headers.insert(GATEWAY_PROTOCOL_HEADER, HeaderValue::from(GATEWAY_PROTOCOL));
+    match toward.kind {
+        RequestKind::Api => {}
+        RequestKind::PortByHost => {
+            headers.insert(GATEWAY_PORT_HEADER, HeaderValue::from_static("1"));
+        }
+        RequestKind::E2bData { sandbox, port } => {
+            headers.insert(E2B_SANDBOX, value(sandbox)?);
+            if let Some(port) = port {
+                headers.insert(E2B_PORT, HeaderValue::from(port));
+            }
+        }
+    }
     if let Some(caller) = toward.caller {
         headers.insert(GATEWAY_CALLER_HEADER, caller.clone());
     }
@@ -138,6 +164,7 @@ mod tests {
             caller: Some(&caller),
             request_id: Some("rq-1"),
             scheme: "https",
+            kind: RequestKind::E2bData { sandbox: "sb-7", port: None },
         };
         let origins = for_node(&mut parts, &toward).expect("valid");
         (parts, origins)
@@ -152,7 +179,8 @@ mod tests {
             ("paddock-caller", "also me"),
             ("paddock-node", "7"),
             ("paddock-anything-later", "1"),
-            ("connection", "x-own"),
+            ("connection", "x-own, e2b-sandbox-id"),
+            ("e2b-sandbox-id", "sb-other"),
             ("x-own", "1"),
             ("expect", "100-continue"),
             ("x-kept", "2"),
@@ -167,6 +195,7 @@ mod tests {
         assert_eq!((all("x-kept").len(), all("host")), (1, vec![HeaderValue::from_static("box.example")]));
         assert_eq!(parts.uri.path_and_query().expect("a path"), "/v1/sandboxes/sb-1?x=%20");
         assert_eq!(parts.headers["x-request-id"], "rq-1");
+        assert_eq!(all("e2b-sandbox-id"), ["sb-7"]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::failures;
 use crate::forward::{self, Ask};
 use crate::gateway::Gateway;
 use crate::node::{Node, state_name};
-use crate::who::Who;
+use crate::who::{self, Who};
 use axum::Json;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -36,7 +36,11 @@ pub async fn cordon(gateway: &Gateway, who: &Who, node: &str, take_new: bool) ->
         }
     };
     let path = if take_new { "/v1/node/uncordon" } else { "/v1/node/cordon" };
-    let answer = forward::ask(&node, Ask { most_bytes: 4 << 20, ..Ask::new(Method::POST, path) }).await;
+    let answer = forward::ask(
+        &node,
+        Ask { caller: who::gateway_itself(), most_bytes: 4 << 20, ..Ask::new(Method::POST, path) },
+    )
+    .await;
     let answer = answer.map_err(|detail| failures::unreachable(&node, &detail))?;
     if answer.status == StatusCode::UNAUTHORIZED {
         return Err(failures::refuses_gateway(&node));

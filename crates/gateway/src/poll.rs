@@ -4,6 +4,7 @@ use crate::forward::{self, Ask};
 use crate::node::Node;
 use crate::nodes::Nodes;
 use crate::sources::Sources;
+use crate::who;
 use axum::http::{Method, StatusCode};
 use paddock_model::api::NodeReport;
 use std::sync::Arc;
@@ -54,7 +55,13 @@ pub async fn follow_name(nodes: Arc<Nodes>, sources: Sources) {
 }
 
 async fn report(node: &Node) -> Result<NodeReport, String> {
-    let ask = Ask { patience: PATIENCE, most_bytes: LARGEST_REPORT, ..Ask::new(Method::GET, "/v1/node") };
+    let caller = who::gateway_itself().ok_or("the gateway cannot name itself")?;
+    let ask = Ask {
+        caller: Some(caller),
+        patience: PATIENCE,
+        most_bytes: LARGEST_REPORT,
+        ..Ask::new(Method::GET, "/v1/node")
+    };
     let answer = forward::ask(node, ask).await?;
     match answer.status {
         StatusCode::OK => serde_json::from_slice(&answer.body)

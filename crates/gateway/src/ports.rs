@@ -1,7 +1,7 @@
 //! Ports inside, by path and by host name. A token that the home knows is taken out of the request here, as a server does it; whatever else
 //! opens a port (a right that the node signed, a token of E2B's, a port that is open to everybody) the node judges.
 
-use crate::forward::{self, Pass};
+use crate::forward::{self, ForPort, Pass};
 use crate::gateway::Gateway;
 use crate::resolve::{self, Kind};
 use crate::who::{self, Who};
@@ -15,9 +15,17 @@ use paddock_server::front::{
 /// Which port, and how the client named it.
 pub struct Place {
     pub sandbox: String,
+    /// Where the host names it.
+    pub port: Option<u16>,
     /// The path before the path inside; empty where the host names the port.
     pub prefix: String,
     pub rest: String,
+}
+
+impl Place {
+    fn kind(&self) -> ForPort {
+        if self.port.is_some() { ForPort::ByHost } else { ForPort::No }
+    }
 }
 
 pub async fn through(
@@ -26,9 +34,8 @@ pub async fn through(
     place: Place,
     mut request: Request,
 ) -> Result<Response, Failure> {
-    let by_host = place.prefix.is_empty();
-    if by_host && speaks_e2b(request.headers()) {
-        return data_plane(gateway, app, &place.sandbox, request).await;
+    if place.port.is_some() && speaks_e2b(request.headers()) {
+        return data_plane(gateway, app, &place.sandbox, place.port, request).await;
     }
     let parameter = front::token_parameter(request.uri().query());
     if let Some(secret) = parameter.as_deref().filter(|_| *request.method() == Method::GET)
@@ -59,7 +66,7 @@ pub async fn through(
     *request.uri_mut() = target.map_err(|_| Failure::invalid("the path is not valid"))?;
     let who = Who::known(app, known, &request).await?;
     let node = resolve::node_of(&gateway.nodes, Some(&who.header), Kind::Sandbox, &place.sandbox).await?;
-    Ok(forward::pass(app, &node, request, Pass::of(&who)).await)
+    Ok(forward::pass(app, &node, request, Pass { for_port: place.kind(), ..Pass::of(&who) }).await)
 }
 
 /// The caller by cookie, else by Authorization, else by the owner's socket, if the home knows one; and the secrets that were shown.
@@ -103,18 +110,19 @@ async fn stranger(
     let shown = [front::token_parameter(request.uri().query()), parse_cookie(request.headers()), bearer];
     let token = shown.into_iter().flatten().find_map(|right| who::claim(&right).token);
     let holder = who::holder(app, token.as_deref(), &request).await;
-    Ok(forward::pass(app, &node, request, Pass::of_holder(holder)).await)
+    Ok(forward::pass(app, &node, request, Pass { for_port: place.kind(), ..Pass::of_holder(holder) }).await)
 }
 
 fn speaks_e2b(headers: &HeaderMap) -> bool {
     [E2B_ENVD_TOKEN, E2B_TRAFFIC_TOKEN].iter().any(|name| headers.contains_key(*name))
 }
 
-/// E2B's requests to one sandbox, with a token for it that the node sealed.
+/// E2B's requests to one sandbox, with a token for it that the node sealed. `port`: where the host names it.
 pub async fn data_plane(
     gateway: &Gateway,
     app: &App,
     sandbox: &str,
+    port: Option<u16>,
     request: Request,
 ) -> Result<Response, Failure> {
     let node = match resolve::node_of(&gateway.nodes, None, Kind::Sandbox, sandbox).await {
@@ -127,5 +135,6 @@ pub async fn data_plane(
         shown.into_iter().flatten().filter_map(|value| value.to_str().ok()).find_map(who::key_of_grant);
     let token = token.map(str::to_string);
     let holder = who::holder(app, token.as_deref(), &request).await;
-    Ok(forward::pass(app, &node, request, Pass::of_holder(holder)).await)
+    let for_port = ForPort::E2b { sandbox: sandbox.to_string(), port };
+    Ok(forward::pass(app, &node, request, Pass { for_port, ..Pass::of_holder(holder) }).await)
 }

@@ -52,20 +52,22 @@ impl Who {
         let Known { actor, revoked } = known;
         front::is_known(request.extensions());
         tracing::Span::current().record("tenant", actor.tenant.as_str());
-        let quota = if may_take_room(request) { quota(app, &actor).await? } else { None };
+        let quota = if may_take_room(request) { Some(quota(app, &actor).await?) } else { None };
         let leash = revoked.map(|revoked| Leash::new(revoked, request));
         Ok(Who { header: header_of(&actor, false, quota)?, actor, leash })
     }
 }
 
-/// Requests after which a tenant may have more than before.
+/// Requests after which a tenant may have more than before. Others leave what the node was told last.
 fn may_take_room(request: &Request) -> bool {
     *request.method() == Method::POST || *request.method() == Method::PATCH
 }
 
-async fn quota(app: &App, actor: &Actor) -> Result<Option<Quota>, Failure> {
+/// A tenant that nothing was set for has no limits.
+async fn quota(app: &App, actor: &Actor) -> Result<Quota, Failure> {
     let tenants = app.fleet().tenants(actor).await?;
-    Ok(tenants.into_iter().find(|tenant| tenant.name == actor.tenant).map(|tenant| tenant.quota))
+    let own = tenants.into_iter().find(|tenant| tenant.name == actor.tenant);
+    Ok(own.map(|tenant| tenant.quota).unwrap_or_default())
 }
 
 fn header_of(actor: &Actor, derived: bool, quota: Option<Quota>) -> Result<HeaderValue, Failure> {
@@ -84,6 +86,11 @@ fn header_of(actor: &Actor, derived: bool, quota: Option<Quota>) -> Result<Heade
     let mut value = HeaderValue::from_str(&text).map_err(|_| Failure::internal())?;
     value.set_sensitive(true);
     Ok(value)
+}
+
+/// For the gateway's own questions about a node: it is the owner of itself. Never for a request of a client's.
+pub fn gateway_itself() -> Option<HeaderValue> {
+    header_of(&Actor::owner(), false, None).ok()
 }
 
 /// A valid token that a right says it comes from. Says nothing of the right itself, which the node checks.

@@ -48,8 +48,8 @@ pub use jobs::{
 };
 pub use network::{NetworkDecision, NetworkView};
 pub use nodes::{
-    GATEWAY_CALLER_HEADER, GATEWAY_HEADER, GATEWAY_PROTOCOL, GATEWAY_PROTOCOL_HEADER, GatewayCaller,
-    GatewayCallerError, NodePool, NodeReport, NodeState, gateway_protocols_meet,
+    GATEWAY_CALLER_HEADER, GATEWAY_HEADER, GATEWAY_PORT_HEADER, GATEWAY_PROTOCOL, GATEWAY_PROTOCOL_HEADER,
+    GatewayCaller, GatewayCallerError, NodePool, NodeReport, NodeState, gateway_protocols_meet,
 };
 pub use pools::{Pool, PoolMaker, PoolSize, ZygoteState};
 pub use ports::{SignPort, SignedPort};

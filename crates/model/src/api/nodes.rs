@@ -14,6 +14,8 @@ pub const GATEWAY_HEADER: &str = "paddock-gateway";
 pub const GATEWAY_PROTOCOL_HEADER: &str = "paddock-gateway-protocol";
 /// A [`GatewayCaller`], encoded.
 pub const GATEWAY_CALLER_HEADER: &str = "paddock-caller";
+/// With a request whose Host names a port inside, so that no node takes its path for a route of its own.
+pub const GATEWAY_PORT_HEADER: &str = "paddock-port";
 /// The version that this build speaks. It understands one older and one newer.
 pub const GATEWAY_PROTOCOL: u32 = 1;
 

@@ -25,7 +25,7 @@ use paddock_model::api::SandboxState;
 pub const ROUTE_NAME: &str = "e2b sandbox";
 
 pub const SANDBOX: &str = "e2b-sandbox-id";
-const PORT: &str = "e2b-sandbox-port";
+pub const PORT: &str = "e2b-sandbox-port";
 pub const ENVD_TOKEN: &str = "x-access-token";
 pub const TRAFFIC_TOKEN: &str = "e2b-traffic-access-token";
 /// Where E2B's own agent would listen.

@@ -68,7 +68,8 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{delete, get, post, put};
 
 pub use data_plane::{
-    ENVD_TOKEN, ROUTE_NAME, SANDBOX, TRAFFIC_TOKEN, answer as data_plane, is_for_named, is_for_sandbox, named,
+    ENVD_TOKEN, PORT, ROUTE_NAME, SANDBOX, TRAFFIC_TOKEN, answer as data_plane, is_for_named, is_for_sandbox,
+    named,
 };
 pub use errors::Refusal;
 pub use key::{HEADER as KEY_HEADER, identify, own_form};
