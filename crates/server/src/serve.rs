@@ -3,6 +3,7 @@
 use crate::app::{self, App};
 use crate::connections::{Bounds, Connection, Connections};
 use crate::dialects::e2b;
+use crate::gateway;
 use crate::linger::{Linger, Lingering};
 use crate::listen::{Io, Listener};
 use crate::options::Options;
@@ -223,6 +224,7 @@ async fn answer(
     let mut request: Request = request.map(Body::new);
     request.extensions_mut().insert(peer);
     request.extensions_mut().insert(connection.clone());
+    gateway::admit(&server.app, &mut request);
     let named = server.app.guard().port_name(request.uri(), request.headers());
     let router = match named {
         Some(name) if e2b::is_for_named(name.port, request.uri(), request.headers()) => {

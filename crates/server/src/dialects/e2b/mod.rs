@@ -67,7 +67,7 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{delete, get, post, put};
 
 pub use data_plane::{ROUTE_NAME, answer as data_plane, is_for_named, is_for_sandbox, named};
-pub use key::{HEADER as KEY_HEADER, own_form};
+pub use key::{HEADER as KEY_HEADER, OWN_PREFIX as TOKEN_PREFIX, own_form};
 pub use public_ports::visitor;
 pub use request_hosts::request_host;
 pub use unsupported::{refuse, speaks};
