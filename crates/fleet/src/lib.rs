@@ -21,6 +21,7 @@
 //! - [`memory`]: the memory of a sandbox, if its backend keeps it besides the files
 //! - [`snapshots`], [`forks`], [`fork_results`], [`changes`], [`patch`], [`merge`]: snapshots, forks, changes, and bringing them back
 //! - [`templates`]: templates that tenants build
+//! - [`node`]: this server as one of many behind a gateway
 //! - [`access`]: tokens, tenants, quotas
 //! - [`root_rights`]: whose sandboxes may have a root that installs packages
 //! - [`readiness`]: the check that a sandbox could be created now
@@ -64,6 +65,7 @@ mod memory;
 mod merge;
 mod metrics_history;
 mod network;
+mod node;
 mod patch;
 mod patience;
 mod pools;
@@ -180,6 +182,8 @@ pub struct FleetOptions {
     pub first_use: FirstUseOptions,
     /// Whose sandboxes may have a root that installs packages.
     pub root_may_install: RootMayInstall,
+    /// The number of this server among those behind one gateway.
+    pub node: Option<paddock_model::NodeNumber>,
 }
 
 impl FleetOptions {
@@ -197,6 +201,7 @@ impl FleetOptions {
             keep_ended: KEEP_ENDED,
             first_use: FirstUseOptions::default(),
             root_may_install: RootMayInstall::default(),
+            node: None,
         }
     }
 }
@@ -207,6 +212,7 @@ pub struct Fleet(Arc<Inner>);
 struct Inner {
     options: FleetOptions,
     engine: Arc<Engine>,
+    node: Arc<node::Node>,
     store: Store,
     storage: Storage,
     audit_writer: audit_writer::AuditWriter,
@@ -309,8 +315,10 @@ impl Fleet {
             .map_err(|error| FleetError::internal(&error))?;
         let volumes = paddock_storage::volumes::open(&state, &options.volumes)?;
         let steady = clock::Steady::open(&store);
+        let node = Arc::new(node::Node::open(options.node, &store)?);
         let inner = Arc::new(Inner {
             engine: Arc::new(Engine::new(&state)),
+            node,
             admission: Admission::new(AdmissionOptions {
                 waiting: options.queue,
                 ..AdmissionOptions::default()

@@ -2,7 +2,7 @@
 //! room in front ([`paddock_server::front`]) that sends what is about sandboxes to the nodes that have them.
 //!
 //! - [`gateway`]: the room itself; [`routes`]: which requests are whose; [`refused`]: those that no gateway can answer yet
-//! - [`sources`]: where nodes are read from, [`key`] with what they are asked; [`nodes`], [`node`]: those that are known; [`poll`]: what they
+//! - [`sources`]: where nodes are read from, and with which keys; [`nodes`], [`node`]: those that are known; [`poll`]: what they
 //!   report
 //! - [`link`]: the connections to one node; [`head`]: heads of requests and answers between the two; [`forward`]: one request, streamed
 //! - [`who`]: the caller of a request, as the node is told of it
@@ -22,7 +22,6 @@ mod failures;
 mod forward;
 mod gateway;
 mod head;
-mod key;
 mod link;
 mod lists;
 mod merge;
@@ -40,5 +39,4 @@ mod sources;
 mod who;
 
 pub use gateway::Gateway;
-pub use key::KeyError;
 pub use sources::{NodeSource, SourceError, Sources};

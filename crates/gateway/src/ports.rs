@@ -8,9 +8,7 @@ use crate::who::{self, Who};
 use axum::extract::Request;
 use axum::http::{HeaderMap, Method, Uri, header};
 use axum::response::Response;
-use paddock_server::front::{
-    self, App, E2B_ENVD_TOKEN, E2B_TRAFFIC_TOKEN, Failure, Known, Peer, parse_cookie,
-};
+use paddock_server::front::{self, App, E2B_ENVD_TOKEN, E2B_TRAFFIC_TOKEN, Failure, Known, parse_cookie};
 
 /// Which port, and how the client named it.
 pub struct Place {
@@ -79,8 +77,7 @@ async fn known(app: &App, request: &Request) -> Result<Option<(Known, Vec<String
     match front::bearer(request.headers())?.map(str::to_string) {
         Some(secret) => Ok(holder_of(app, &secret).await.map(|known| (known, vec![secret]))),
         None => {
-            let peer = request.extensions().get::<Peer>().copied();
-            let owner = front::identify(app, peer, None).await.ok();
+            let owner = front::identify(app, request.extensions(), None).await.ok();
             // The owner may have been given a right to try: the socket says enough.
             Ok(owner.map(|known| (known, Vec::new())))
         }

@@ -1,8 +1,8 @@
 //! Where the nodes are read from: the command line, a file that SIGHUP has read again, and names that DNS resolves.
 
-use crate::key::{self, KeyError};
 use axum::http::HeaderValue;
 use paddock_client::Address;
+use paddock_server::{GatewayKey, GatewayKeyError};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -39,7 +39,7 @@ pub enum SourceError {
     #[error("the address `{text}` of a node is not valid: {reason}")]
     Address { text: String, reason: &'static str },
     #[error(transparent)]
-    Key(#[from] KeyError),
+    Key(#[from] GatewayKeyError),
     #[error("the file of nodes {path:?} cannot be read")]
     File { path: PathBuf, source: io::Error },
     #[error("the file of nodes {path:?} makes no sense: {reason}")]
@@ -57,7 +57,7 @@ pub enum SourceError {
 impl SourceError {
     pub fn hint(&self) -> Option<String> {
         match self {
-            SourceError::Key(error) => Some(error.hint()),
+            SourceError::Key(error) => error.hint(),
             SourceError::Form { .. } => {
                 Some("as in --node http://10.0.0.7:7070=/etc/paddock/node.key".into())
             }
@@ -100,7 +100,7 @@ impl Sources {
         }
         if let Some(name) = &self.dns {
             name_and_port(name)?;
-            key::read(self.dns_key.as_deref().unwrap_or(Path::new("")))?;
+            key(self.dns_key.as_deref().unwrap_or(Path::new("")))?;
         }
         let mut seen = BTreeSet::new();
         for source in &found {
@@ -119,7 +119,7 @@ impl Sources {
     /// The nodes that the name stands for now. `None`: there is no name, or it is not known at this moment.
     pub async fn resolve(&self) -> Option<Vec<NodeSource>> {
         let (host, port) = name_and_port(self.dns.as_deref()?).ok()?;
-        let key = key::read(self.dns_key.as_deref()?).ok()?;
+        let key = key(self.dns_key.as_deref()?).ok()?;
         let found = tokio::net::lookup_host((host, port)).await;
         let found = found
             .inspect_err(|error| tracing::warn!(%error, name = host, "the nodes' name is not known"))
@@ -150,7 +150,12 @@ fn entries(path: &Path) -> Result<Vec<Entry>, SourceError> {
 
 fn source(url: &str, key: &Path, labels: BTreeMap<String, String>) -> Result<NodeSource, SourceError> {
     let address = Address::parse(url).map_err(|reason| SourceError::Address { text: url.into(), reason })?;
-    Ok(NodeSource { address, key: key::read(key)?, labels })
+    Ok(NodeSource { address, key: self::key(key)?, labels })
+}
+
+fn key(path: &Path) -> Result<HeaderValue, SourceError> {
+    let key = GatewayKey::read(path)?;
+    key.header().ok_or_else(|| GatewayKeyError::NotAKey(path.into()).into())
 }
 
 fn name_and_port(text: &str) -> Result<(&str, u16), SourceError> {

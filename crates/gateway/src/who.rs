@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use paddock_fleet::Actor;
 use paddock_model::api::{GatewayCaller, Quota};
-use paddock_server::front::{self, App, E2B_KEY, Failure, Known, Leash, Peer};
+use paddock_server::front::{self, App, E2B_KEY, Failure, Known, Leash};
 
 /// A caller that the home knows.
 pub struct Who {
@@ -21,8 +21,7 @@ pub struct Who {
 
 /// By `Authorization: Bearer`, or the owner's socket; as on every server.
 pub async fn of_api(app: &App, request: &mut Request) -> Result<Who, Failure> {
-    let peer = request.extensions().get::<Peer>().copied();
-    let known = front::identify(app, peer, front::bearer(request.headers())?).await?;
+    let known = front::identify(app, request.extensions(), front::bearer(request.headers())?).await?;
     let who = Who::new(app, known, request).await?;
     request.headers_mut().remove(header::AUTHORIZATION);
     Ok(who)

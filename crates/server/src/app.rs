@@ -8,13 +8,13 @@ use crate::guard::Guard;
 use crate::metrics::HttpMetrics;
 use crate::options::{Options, ServerLimits};
 use crate::{
-    access, audit, auth, changes, code, contexts, control, docs, errors, events, execs, files, guard, health,
-    jobs, load, metrics, network, pools, ports, request, resources, sandboxes, secrets, sign_in, signed,
-    snapshots, templates, ui, verify, volumes,
+    access, audit, auth, changes, code, contexts, control, docs, errors, events, execs, files, gateway,
+    guard, health, jobs, load, metrics, network, nodes, pools, ports, request, resources, sandboxes, secrets,
+    sign_in, signed, snapshots, templates, ui, verify, volumes,
 };
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::IntoResponse;
 use paddock_fleet::Fleet;
 use paddock_jobs::Jobs;
@@ -180,6 +180,7 @@ pub fn open() -> OpenApiRouter<App> {
         .merge(health::routes())
         .merge(metrics::routes())
         .merge(docs::routes())
+        .merge(nodes::routes())
         .merge(sign_in::open_routes())
 }
 
@@ -210,6 +211,7 @@ pub fn front_router(app: &App, front: Arc<dyn Front>) -> Router {
 fn finish(router: Router<App>, app: &App) -> Router {
     router
         .layer(from_fn_with_state(app.clone(), guard::check))
+        .layer(from_fn(gateway::refuse_wrong))
         .layer(CatchPanicLayer::custom(|_: Box<dyn std::any::Any + Send>| {
             errors::Failure::internal().into_response()
         }))

@@ -4,6 +4,7 @@ use crate::app::{self, App};
 use crate::connections::{Bounds, Connection, Connections};
 use crate::dialects::e2b;
 use crate::front::Front;
+use crate::gateway;
 use crate::linger::{Linger, Lingering};
 use crate::listen::{Io, Listener};
 use crate::options::Options;
@@ -245,6 +246,7 @@ async fn answer(
         let answered = router.clone().oneshot(request).await;
         return answered.map(|response| response.map(|body| Body::new(Held::new(body, busy))));
     }
+    gateway::admit(&server.app, &mut request);
     let named = server.app.guard().port_name(request.uri(), request.headers());
     let router = match named {
         Some(name) if e2b::is_for_named(name.port, request.uri(), request.headers()) => {
@@ -252,6 +254,7 @@ async fn answer(
             &server.e2b
         }
         Some(_) => &server.ports,
+        None if gateway::is_for_port(request.extensions()) => &server.ports,
         None if e2b::is_for_sandbox(request.headers()) => &server.e2b,
         None => &server.api,
     };

@@ -58,6 +58,7 @@ mod microvm_certificates;
 mod microvm_copies;
 mod mounts;
 mod network;
+mod node;
 mod policy;
 mod pools;
 mod pools_by_demand;

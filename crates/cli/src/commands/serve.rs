@@ -4,6 +4,7 @@
 //! sandboxes are taken over wait at the listeners instead of being refused.
 
 pub(super) mod hangup;
+mod node;
 pub(super) mod places;
 pub(super) mod waiting;
 
@@ -12,8 +13,10 @@ use crate::args::host::ServeArgs;
 use crate::caller::Caller;
 use crate::{render, state};
 use hangup::Terminal;
+use node::{Node, NodeError};
 use paddock_fleet::{FirstUseOptions, Fleet, FleetError, FleetOptions, ReadyOptions};
 use paddock_jobs::{Jobs, JobsOptions};
+use paddock_model::NodeNumber;
 use paddock_records::store::{ServerLock, ServerPhase};
 use paddock_server::{Ended, ListenError, Listener, LogError, Options, Reload, Tls, TlsError};
 use paddock_storage::volumes::VolumesOptions;
@@ -36,6 +39,8 @@ pub enum ServeError {
     Log(#[from] LogError),
     #[error("PADDOCK_URL `{value}` is no place where this server can listen: {reason}")]
     Place { value: String, reason: &'static str },
+    #[error(transparent)]
+    Node(#[from] NodeError),
     #[error("the server could not begin anew")]
     BeginAnew(#[source] io::Error),
     #[error("the runtime could not be started")]
@@ -47,6 +52,7 @@ impl ServeError {
         match self {
             ServeError::Fleet(error) => error.hint.clone(),
             ServeError::Log(error) => error.hint(),
+            ServeError::Node(error) => error.hint(),
             ServeError::Place { .. } => Some(
                 "say where with --socket or --listen, which count more, or unset PADDOCK_URL".to_string(),
             ),
@@ -58,10 +64,11 @@ impl ServeError {
 pub fn execute(args: ServeArgs, caller: &mut Caller) -> Result<i32, CommandError> {
     let state_dir = state::prepare(&caller.environment)?;
     let places = Places::choose(args.socket.as_deref(), args.listen, &caller.environment, &state_dir)?;
+    let node = Node::choose(&args, &caller.environment).map_err(ServeError::Node)?;
     paddock_server::start_log(args.json_logs, args.log_filter.as_deref()).map_err(ServeError::Log)?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ServeError::Runtime)?;
-    let next = runtime.block_on(serve(args, &state_dir, places, caller))?;
+    let next = runtime.block_on(serve(args, &state_dir, places, node, caller))?;
     // Remaining tasks, such as a read of a file, must not hold up the end.
     runtime.shutdown_background();
     match next {
@@ -131,6 +138,7 @@ async fn serve(
     args: ServeArgs,
     state_dir: &Path,
     places: Places,
+    node: Node,
     caller: &mut Caller<'_>,
 ) -> Result<Next, ServeError> {
     let terminal = Terminal::look();
@@ -146,6 +154,9 @@ async fn serve(
         allow_hosts: args.allow_host.clone(),
         open_metrics: args.open_metrics,
         idle_exit: args.idle_exit.map(Duration::from_secs_f64),
+        gateway_key: node.gateway_key,
+        node_name: args.node_name.clone(),
+        labels: node.labels,
         ..Options::default()
     };
     let lock = tokio::select! {
@@ -155,7 +166,8 @@ async fn serve(
     // Only the holder of the lock may touch the socket: it is another server's otherwise.
     let (listeners, addresses) = listen(&places, tls).await?;
     let variables = caller.environment.texts();
-    let (fleet, jobs) = open(args, state_dir, lock, variables).await.map_err(ServeError::Fleet)?;
+    let (fleet, jobs) =
+        open(args, node.number, state_dir, lock, variables).await.map_err(ServeError::Fleet)?;
     fleet.note_phase(ServerPhase::Serving, &addresses);
     for address in &addresses {
         let _ = writeln!(caller.stderr, "paddock: listening on {}", render::escape::line(address));
@@ -179,6 +191,7 @@ async fn serve(
 /// The sandboxes and jobs that are there already.
 async fn open(
     args: ServeArgs,
+    node: Option<NodeNumber>,
     state_dir: &Path,
     lock: ServerLock,
     variables: BTreeMap<String, String>,
@@ -204,6 +217,7 @@ async fn open(
             variables,
         },
         root_may_install: args.root_may_install.into(),
+        node,
         ..usual
     };
     paddock_engine::descriptors::take_all();

@@ -72,7 +72,7 @@ pub use data_plane::{
     named,
 };
 pub use errors::Refusal;
-pub use key::{HEADER as KEY_HEADER, identify, own_form};
+pub use key::{HEADER as KEY_HEADER, OWN_PREFIX as TOKEN_PREFIX, identify, own_form};
 pub use public_ports::visitor;
 pub use request_hosts::request_host;
 pub use timestamps::parse as parse_time;
