@@ -78,7 +78,8 @@ pub async fn list(gateway: &Gateway, who: &Who, list: List, request: Request) ->
 pub async fn collect(gateway: &Gateway, who: &Who, request: &Request) -> Result<Collected, Answered> {
     let target = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_string();
     let id: Option<RequestId> = request.extensions().get().cloned();
-    let nodes = gateway.nodes.all();
+    let (away, nodes): (Vec<_>, Vec<_>) =
+        gateway.nodes.all().into_iter().partition(|node| node.seen().is_away());
     let asking = nodes.into_iter().map(|node| {
         let ask = Ask {
             caller: Some(who.header.clone()),
@@ -93,7 +94,8 @@ pub async fn collect(gateway: &Gateway, who: &Who, request: &Request) -> Result<
         }
     });
     let mut answers = stream::iter(asking).buffer_unordered(AT_ONCE);
-    let mut collected = Collected { pages: Vec::new(), missing: Vec::new() };
+    let missing = away.iter().map(|node| name(node)).collect();
+    let mut collected = Collected { pages: Vec::new(), missing };
     while let Some((node, answer)) = answers.next().await {
         match answer {
             Ok(answer) if answer.status == StatusCode::OK => collected.pages.push((node, answer)),

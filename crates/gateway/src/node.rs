@@ -26,16 +26,30 @@ pub struct Seen {
     pub number: Option<NodeNumber>,
     pub report: Option<Arc<NodeReport>>,
     pub heard: Option<Instant>,
-    /// Why it cannot be used; absent while it can.
+    /// Why the last question brought nothing usable.
     pub problem: Option<String>,
 }
 
 impl Seen {
-    /// The report, where it is about now and the node can be used.
+    /// The report, where it is about now. One answer that was lost on the way changes nothing yet.
     pub fn fresh(&self) -> Option<&Arc<NodeReport>> {
         let heard = self.heard.is_some_and(|heard| heard.elapsed() < FRESH);
-        self.report.as_ref().filter(|_| heard && self.problem.is_none())
+        self.report.as_ref().filter(|_| heard)
     }
+
+    /// It was asked, and does not answer any more. Nobody waits for it.
+    pub fn is_away(&self) -> bool {
+        self.problem.is_some() && self.fresh().is_none()
+    }
+}
+
+/// Why a question for the report brought none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trouble {
+    /// No answer came in time.
+    Silent(String),
+    /// It answers, and cannot be used.
+    Unusable(String),
 }
 
 impl Node {
@@ -68,7 +82,7 @@ impl Node {
     }
 
     /// What it said of itself, or why nothing usable came.
-    pub fn heard(&self, said: Result<NodeReport, String>) {
+    pub fn heard(&self, said: Result<NodeReport, Trouble>) {
         let checked = said.and_then(check);
         let mut seen = self.seen.write().unwrap_or_else(PoisonError::into_inner);
         let before = seen.problem.take();
@@ -84,7 +98,14 @@ impl Node {
                     tracing::warn!(node = %number, address = %self.source.address, "a node is back");
                 }
             }
-            Err(problem) => {
+            Err(trouble) => {
+                let problem = match trouble {
+                    Trouble::Silent(problem) => problem,
+                    Trouble::Unusable(problem) => {
+                        seen.heard = None;
+                        problem
+                    }
+                };
                 if before.as_ref() != Some(&problem) {
                     tracing::warn!(address = %self.source.address, problem, "a node cannot be used");
                 }
@@ -104,17 +125,17 @@ impl Node {
 }
 
 /// A report that a gateway can work with, and the number of its node.
-fn check(report: NodeReport) -> Result<(NodeNumber, NodeReport), String> {
+fn check(report: NodeReport) -> Result<(NodeNumber, NodeReport), Trouble> {
     if !gateway_protocols_meet(report.protocol, GATEWAY_PROTOCOL) {
-        return Err(format!(
+        return Err(Trouble::Unusable(format!(
             "it speaks version {} of the protocol between gateway and node, and this gateway speaks {GATEWAY_PROTOCOL}",
             report.protocol
-        ));
+        )));
     }
     match report.node.map(NodeNumber::try_from) {
         Some(Ok(number)) => Ok((number, report)),
-        Some(Err(error)) => Err(format!("its report makes no sense: {error}")),
-        None => Err("it has no number: it was started without --node".into()),
+        Some(Err(error)) => Err(Trouble::Unusable(format!("its report makes no sense: {error}"))),
+        None => Err(Trouble::Unusable("it has no number: it was started without --node".into())),
     }
 }
 
@@ -142,5 +163,18 @@ mod tests {
         ] {
             check(wrong).expect_err("refused");
         }
+    }
+
+    #[test]
+    fn a_lost_answer_changes_nothing_yet_and_nonsense_does_at_once() {
+        let node = Node::new(crate::nodes::tests::source("http://a:1"));
+        node.heard(Err(Trouble::Silent("refused".into())));
+        assert!(node.seen().is_away());
+        node.heard(Ok(report(7)));
+        node.heard(Err(Trouble::Silent("late".into())));
+        assert!(node.seen().fresh().is_some() && !node.seen().is_away());
+        node.heard(Err(Trouble::Unusable("nonsense".into())));
+        assert!(node.seen().is_away());
+        assert_eq!(node.number().map(NodeNumber::get), Some(7));
     }
 }

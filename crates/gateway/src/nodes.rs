@@ -125,7 +125,7 @@ pub mod tests {
         assert_eq!(nodes.doubled().into_iter().map(NodeNumber::get).collect::<Vec<_>>(), [3]);
         let three = NodeNumber::try_from(3).expect("a number");
         assert_eq!(nodes.numbered(three).len(), 2);
-        nodes.all()[0].heard(Err("gone".into()));
+        nodes.all()[0].heard(Err(crate::node::Trouble::Silent("gone".into())));
         assert_eq!(nodes.doubled().len(), 1);
     }
 }

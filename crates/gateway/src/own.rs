@@ -182,7 +182,7 @@ mod tests {
         assert_eq!((shown.state.as_str(), shown.node, shown.problem), ("ready", Some(3), None));
         let three = NodeNumber::try_from(3).expect("a number");
         assert_eq!(one(&node, &[three].into()).state, "number_twice");
-        node.heard(Err("it answers nonsense".into()));
+        node.heard(Err(crate::node::Trouble::Unusable("it answers nonsense".into())));
         let shown = one(&node, &BTreeSet::new());
         assert_eq!((shown.state.as_str(), shown.node), ("away", Some(3)));
         assert_eq!(shown.problem.as_deref(), Some("it answers nonsense"));

@@ -1,7 +1,7 @@
 //! Each node is asked every second how it is.
 
 use crate::forward::{self, Ask};
-use crate::node::Node;
+use crate::node::{Node, Trouble};
 use crate::nodes::Nodes;
 use crate::sources::Sources;
 use crate::who;
@@ -54,24 +54,26 @@ pub async fn follow_name(nodes: Arc<Nodes>, sources: Sources) {
     }
 }
 
-async fn report(node: &Node) -> Result<NodeReport, String> {
-    let caller = who::gateway_itself().ok_or("the gateway cannot name itself")?;
+async fn report(node: &Node) -> Result<NodeReport, Trouble> {
     let ask = Ask {
-        caller: Some(caller),
+        caller: who::gateway_itself(),
         patience: PATIENCE,
         most_bytes: LARGEST_REPORT,
         ..Ask::new(Method::GET, "/v1/node")
     };
-    let answer = forward::ask(node, ask).await?;
-    match answer.status {
-        StatusCode::OK => serde_json::from_slice(&answer.body)
-            .map_err(|error| format!("its report makes no sense: {}", shown(&error.to_string()))),
+    let answer = forward::ask(node, ask).await.map_err(Trouble::Silent)?;
+    let problem = match answer.status {
+        StatusCode::OK => match serde_json::from_slice(&answer.body) {
+            Ok(report) => return Ok(report),
+            Err(error) => format!("its report makes no sense: {}", shown(&error.to_string())),
+        },
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            Err("it refuses the key of this gateway, or was started without --gateway-key".into())
+            "it refuses the key of this gateway, or was started without --gateway-key".into()
         }
-        StatusCode::NOT_FOUND => Err("it knows no gateways: its Paddock is older".into()),
-        status => Err(format!("it answers {status} when it is asked how it is: {}", shown(&answer.code()))),
-    }
+        StatusCode::NOT_FOUND => "it knows no gateways: its Paddock is older".into(),
+        status => format!("it answers {status} when it is asked how it is: {}", shown(&answer.code())),
+    };
+    Err(Trouble::Unusable(problem))
 }
 
 fn shown(text: &str) -> String {

@@ -106,6 +106,9 @@ fn titles(nodes: &[Arc<Node>], places: &[usize]) -> Vec<String> {
 }
 
 async fn word(node: &Node, caller: &HeaderValue, kind: Kind, id: &str) -> Word {
+    if node.seen().is_away() {
+        return Word::Silent;
+    }
     let target = format!("{}{}", kind.path(), utf8_percent_encode(id, NON_ALPHANUMERIC));
     let ask = Ask { caller: Some(caller.clone()), ..Ask::new(Method::GET, target) };
     match forward::ask(node, ask).await {
