@@ -4,6 +4,7 @@
 //! asked for again, at the same node, with the same key. A node that has gone for good leaves a question that nobody can answer; the caller
 //! is told so, and no other node is asked.
 
+use crate::asked::{self, Asked, Words};
 use crate::failures;
 use crate::forward::{self, Answered, Ask};
 use crate::gateway::Gateway;
@@ -19,7 +20,6 @@ use bytes::Bytes;
 use paddock_model::NodeNumber;
 use paddock_model::api::NodeReport;
 use paddock_server::front::{self, App, Failure, Peer, RequestId};
-use serde_json::Value;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -33,8 +33,6 @@ const LARGEST_ANSWER: usize = 8 << 20;
 const LOST_FOR: Duration = Duration::from_secs(15);
 const STEP: Duration = Duration::from_millis(250);
 const KEY: &str = "idempotency-key";
-const NODE: &str = "paddock-node";
-const LABEL: &str = "paddock-node-label";
 /// Refusals after which a node has surely made nothing, and another may have room.
 const TRY_ANOTHER: [&str; 9] = [
     "node_cordoned",
@@ -47,13 +45,6 @@ const TRY_ANOTHER: [&str; 9] = [
     "too_many_mounts",
     "too_many_cgroups",
 ];
-
-/// The words in which the request came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Words {
-    Own,
-    E2b,
-}
 
 /// The create as it is sent to each node that is asked.
 struct Creation {
@@ -80,7 +71,7 @@ pub async fn create(
     let mut wanted = Wanted {
         tenant: who.actor.tenant.clone(),
         for_known_key: client_key.is_some(),
-        ..place_in_headers(&parts.headers)?
+        ..asked::place_in_headers(&parts.headers)?
     };
     if asked.has_volumes && wanted.node.is_none() {
         return Err(failures::not_in_cluster("volumes in a new sandbox, which each node keeps for itself")
@@ -242,89 +233,9 @@ impl Creation {
     }
 }
 
-/// What of the body decides about the place. A body that is not valid says nothing, and the node that gets it refuses it.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Asked {
-    name: Option<String>,
-    template: Option<String>,
-    snapshot: Option<String>,
-    backend: Option<String>,
-    has_volumes: bool,
-}
-
-impl Asked {
-    fn read(words: Words, body: &[u8]) -> Asked {
-        let body: Value = serde_json::from_slice(body).unwrap_or_default();
-        let text = |field: &str| body[field].as_str().map(str::to_string);
-        let filled = |field: &str| body[field].as_array().is_some_and(|list| !list.is_empty());
-        match words {
-            Words::Own => Asked {
-                name: text("name"),
-                template: text("template"),
-                snapshot: text("snapshot"),
-                backend: text("backend"),
-                has_volumes: filled("volumes"),
-            },
-            Words::E2b => Asked {
-                template: text("templateID"),
-                has_volumes: filled("volumeMounts"),
-                ..Asked::default()
-            },
-        }
-    }
-}
-
-/// The headers Paddock-Node and Paddock-Node-Label.
-fn place_in_headers(headers: &HeaderMap) -> Result<Wanted, Failure> {
-    let text = |value: &HeaderValue| value.to_str().unwrap_or_default().trim().to_string();
-    let node = headers.get(NODE).map(|value| {
-        text(value)
-            .parse::<NodeNumber>()
-            .map_err(|error| Failure::invalid(format!("the header Paddock-Node is not valid: {error}")))
-    });
-    let labels = headers.get_all(LABEL).iter().map(|value| {
-        let text = text(value);
-        let pair = text.split_once('=').map(|(key, value)| (key.to_string(), value.to_string()));
-        pair.ok_or_else(|| Failure::invalid("the header Paddock-Node-Label is not of the form key=value"))
-    });
-    Ok(Wanted { node: node.transpose()?, labels: labels.collect::<Result<_, _>>()?, ..Wanted::default() })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_body_says_where_it_can_be() {
-        let asked = Asked::read(
-            Words::Own,
-            br#"{"name":"a","template":"t","snapshot":"sn-1","backend":"gvisor","volumes":[{"name":"v"}]}"#,
-        );
-        assert_eq!(asked.name.as_deref(), Some("a"));
-        assert_eq!(asked.snapshot.as_deref(), Some("sn-1"));
-        assert!(asked.has_volumes);
-        let asked = Asked::read(Words::E2b, br#"{"templateID":"base","volumeMounts":[]}"#);
-        assert_eq!(asked, Asked { template: Some("base".into()), ..Asked::default() });
-        for nonsense in ["", "[]", "null", "{", r#"{"name":1,"volumes":{}}"#] {
-            assert_eq!(Asked::read(Words::Own, nonsense.as_bytes()), Asked::default(), "{nonsense}");
-        }
-    }
-
-    #[test]
-    fn a_place_is_asked_for_by_headers() {
-        let mut headers = HeaderMap::new();
-        headers.insert(NODE, HeaderValue::from_static("7"));
-        headers.append(LABEL, HeaderValue::from_static("zone=b"));
-        headers.append(LABEL, HeaderValue::from_static("gpu=a=b"));
-        let wanted = place_in_headers(&headers).expect("valid");
-        assert_eq!(wanted.node.map(NodeNumber::get), Some(7));
-        assert_eq!(wanted.labels[1], ("gpu".to_string(), "a=b".to_string()));
-        for (name, value) in [(NODE, "4096"), (NODE, ""), (LABEL, "zone")] {
-            let mut headers = HeaderMap::new();
-            headers.insert(name, HeaderValue::from_static(value));
-            assert!(place_in_headers(&headers).is_err(), "{name}: {value}");
-        }
-    }
 
     #[test]
     fn only_a_refusal_that_made_nothing_is_tried_elsewhere() {

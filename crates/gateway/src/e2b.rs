@@ -1,6 +1,7 @@
 //! E2B's control plane: the same as `/v1` in other words, with the caller's API key in the place of a token.
 
-use crate::create::{self, Words};
+use crate::asked::Words;
+use crate::create;
 use crate::e2b_lists;
 use crate::failures;
 use crate::forward::{self, Pass};

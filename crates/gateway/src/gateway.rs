@@ -1,6 +1,7 @@
 //! The room in front of the server: what is about sandboxes goes to the nodes.
 
-use crate::create::{self, Words};
+use crate::asked::Words;
+use crate::create;
 use crate::forward::{self, Pass};
 use crate::lists::{self, List};
 use crate::nodes::Nodes;

@@ -6,7 +6,7 @@
 //!   report
 //! - [`link`]: the connections to one node; [`head`]: heads of requests and answers between the two; [`forward`]: one request, streamed
 //! - [`who`]: the caller of a request, as the node is told of it
-//! - [`placement`]: the node of a new sandbox; [`create`]: one that is made once, whatever breaks
+//! - [`placement`]: the node of a new sandbox; [`asked`]: what its request says about that; [`create`]: it is made once, whatever breaks
 //! - [`resolve`]: the node that has an id or a name
 //! - [`lists`], [`merge`]: lists of all nodes as one; [`events`]: the same for what happens
 //! - [`e2b`], [`e2b_lists`], [`ports`], [`signed`]: E2B's operations, ports inside, and rights that need no token
@@ -14,6 +14,7 @@
 //!
 //! It keeps nothing of its own about sandboxes: an id says its node, so that any number of gateways work side by side.
 
+mod asked;
 mod create;
 mod e2b;
 mod e2b_lists;

@@ -53,7 +53,10 @@ fn token(cluster: &Cluster, tenant: &str, role: &str) -> Result<Token> {
 /// Two nodes, and a gateway that listens on an address.
 fn with_cluster(test: impl FnOnce(&Cluster, &str) -> Result<()>) -> Result<()> {
     let members = Members::new(2)?;
-    let cluster = Cluster::start_with(&members, &["--listen", "127.0.0.1:0"], &["--listen", "127.0.0.1:0"])?;
+    let cluster = {
+        let of_nodes = ["--listen", "127.0.0.1:0", "--build-on-first-use", "none"];
+        Cluster::start_with(&members, &of_nodes, &["--listen", "127.0.0.1:0"])?
+    };
     let url = cluster.gateway.url()?;
     test(&cluster, &url)?;
     drop(cluster);
@@ -182,7 +185,8 @@ fn e2b(_: &Caller) -> Result<()> {
         ask(url, &inside, "GET", "/health", &Value::Null)?.ok()?;
         let wrong = format!("E2b-Sandbox-Id: {id}\r\nX-Access-Token: {}\r\n", made[0].1);
         assert_eq!(ask(url, &wrong, "GET", "/health", &Value::Null)?.status, 401);
-        ask(url, "X-API-Key: pdk_no\r\n", "GET", &format!("/sandboxes/{id}"), &Value::Null)?;
+        let unknown = ask(url, "X-API-Key: pdk_no\r\n", "GET", &format!("/sandboxes/{id}"), &Value::Null)?;
+        assert_eq!(unknown.status, 401);
         let refused = ask(url, &key, "GET", "/volumes", &Value::Null)?.json()?;
         assert_eq!(refused["code"], 501, "{refused}");
         cluster.gateway.api("DELETE", &format!("/v1/tokens/{}", one.id), None)?.expect(200)?;
