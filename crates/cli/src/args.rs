@@ -9,7 +9,7 @@
 //! - [`tools`]: `tools`, `mcp`
 //! - [`watch`]: `top`, `events`, `audit`
 //! - [`job`]: work that is described once
-//! - [`host`]: `serve`, `server`, `token`, `quota`, `pool`, `doctor`, `template`; [`verify`]
+//! - [`host`]: `serve`, `server`, `token`, `quota`, `pool`, `doctor`, `template`; [`gateway`], [`node`]; [`verify`]
 //! - [`policy`]: the flags that describe a sandbox, [`certificates`] among them; [`values`]: values that the parser
 //!   checks itself
 //! - [`script`]: `script`, `resource`
@@ -20,10 +20,12 @@ pub mod agent;
 pub mod certificates;
 pub mod context;
 pub mod copies;
+pub mod gateway;
 pub mod host;
 pub mod job;
 pub mod kept_secret;
 pub mod network;
+pub mod node;
 pub mod policy;
 pub mod pool;
 pub mod role;

@@ -14,6 +14,7 @@ mod events;
 mod exec;
 mod extend;
 mod fork;
+pub mod gateway;
 mod inspect;
 mod job;
 mod kept_secret;
@@ -23,6 +24,7 @@ mod logs;
 mod mcp;
 mod merge;
 mod net;
+mod node;
 mod pool;
 mod port;
 mod ps;
@@ -144,6 +146,8 @@ pub enum CommandError {
     #[error(transparent)]
     Serve(#[from] serve::ServeError),
     #[error(transparent)]
+    Gateway(#[from] gateway::GatewayError),
+    #[error(transparent)]
     Verify(#[from] paddock_verify::VerifyError),
     #[error(transparent)]
     Tool(#[from] paddock_tools::UnknownTool),
@@ -214,6 +218,7 @@ impl CommandError {
             }
             CommandError::Audit(error) => error.hint(),
             CommandError::Serve(error) => error.hint(),
+            CommandError::Gateway(error) => error.hint(),
             CommandError::ServerStays { process } => Some(format!(
                 "its log says why; `kill -9 {process}` ends it, and sandboxes go on all the same"
             )),
@@ -259,6 +264,8 @@ pub fn execute(command: Command, caller: &mut Caller) -> Result<i32, CommandErro
         Command::Watch(WatchCommand::Net(args)) => net::execute(&args, caller),
         Command::Watch(WatchCommand::Audit(args)) => audit::execute(args.action, caller),
         Command::Host(HostCommand::Serve(args)) => serve::execute(*args, caller),
+        Command::Host(HostCommand::Gateway(args)) => gateway::execute(*args, caller),
+        Command::Host(HostCommand::Node(args)) => node::execute(args.action, caller),
         Command::Host(HostCommand::Server(args)) => server::execute(args.action, caller),
         Command::Host(HostCommand::Token(args)) => token::execute(args.action, caller),
         Command::Host(HostCommand::Ui(args)) => ui::execute(args, caller),

@@ -18,6 +18,9 @@ pub use paddock_client::PADDOCK_TOKEN;
 /// `1`: as if every command that makes sandboxes had --host-certs.
 pub const PADDOCK_HOST_CERTS: &str = "PADDOCK_HOST_CERTS";
 
+/// The number of a server among those behind one gateway, for `serve` without --node.
+pub const PADDOCK_NODE: &str = "PADDOCK_NODE";
+
 /// Where the server of an ordinary user's usual state directory has its socket, when it is set.
 pub const XDG_RUNTIME_DIR: &str = "XDG_RUNTIME_DIR";
 
@@ -50,6 +53,7 @@ Environment:
                      $XDG_RUNTIME_DIR/paddock/api.sock]. `serve` listens there
   PADDOCK_TOKEN      the token for that server; your own socket needs none
   PADDOCK_HOST_CERTS 1: as if commands that make sandboxes had --host-certs
+  PADDOCK_NODE       the number of `serve` among servers behind one gateway, 0 to 4095
   PADDOCK_LOG        what `serve` logs, as in paddock_server=debug,info [default: info]
   PADDOCK_RUNSC      the `runsc` of the gVisor backend [default: the first of the path]
   PADDOCK_QEMU       the `qemu-system-x86_64` of the microvm backend [default: the first of the path]

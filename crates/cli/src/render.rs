@@ -15,6 +15,7 @@ pub mod findings;
 pub mod jobs;
 pub mod json;
 pub mod network;
+pub mod nodes;
 pub mod outputs;
 pub mod pools;
 pub mod resources;

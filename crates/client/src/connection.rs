@@ -8,6 +8,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use rustix::fs::{Mode, OFlags};
+use rustix::net::sockopt;
 use rustls_platform_verifier::BuilderVerifierExt;
 use std::io;
 use std::net::SocketAddr;
@@ -29,7 +30,8 @@ const CONNECT: Duration = Duration::from_secs(15);
 /// Names are looked up, streams opened and TLS agreed on within this time.
 pub async fn open(address: &Address) -> Result<Sender, ClientError> {
     let silent = || ConnectError::Silent { address: address.clone(), seconds: CONNECT.as_secs() };
-    let stream = tokio::time::timeout(CONNECT, stream(address)).await.unwrap_or_else(|_| Err(silent()))?;
+    let stream =
+        tokio::time::timeout(CONNECT, connect(address, None)).await.unwrap_or_else(|_| Err(silent()))?;
     let (sender, connection) =
         handshake(TokioIo::new(stream)).await.map_err(|error| ClientError::Lost(error.into()))?;
     // The connection ends with the answer or with the sender; the call sees its errors.
@@ -39,10 +41,15 @@ pub async fn open(address: &Address) -> Result<Sender, ClientError> {
     Ok(sender)
 }
 
-trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
-async fn stream(address: &Address) -> Result<Box<dyn Stream>, ConnectError> {
+/// A stream to a server, for a caller that speaks HTTP itself. `dead_after`: a peer that acknowledges nothing for so long is taken for
+/// dead, also on a quiet connection; else the kernel decides, after many minutes.
+pub async fn connect(
+    address: &Address,
+    dead_after: Option<Duration>,
+) -> Result<Box<dyn Stream>, ConnectError> {
     let failed = |source| ConnectError::of_stream(address, source);
     let (host, port, tls) = match address {
         Address::Unix(path) => {
@@ -56,6 +63,9 @@ async fn stream(address: &Address) -> Result<Box<dyn Stream>, ConnectError> {
     let stream = TcpStream::connect(found.as_slice()).await.map_err(failed)?;
     // Keys that are typed are small pieces, and each is waited for.
     stream.set_nodelay(true).map_err(failed)?;
+    if let Some(dead_after) = dead_after {
+        watch_for_death(&stream, dead_after).map_err(failed)?;
+    }
     if !tls {
         return Ok(Box::new(stream));
     }
@@ -65,6 +75,17 @@ async fn stream(address: &Address) -> Result<Box<dyn Stream>, ConnectError> {
     let connector = TlsConnector::from(tls_configuration().map_err(unarmed)?);
     let agreed = connector.connect(name, stream).await;
     Ok(Box::new(agreed.map_err(|source| ConnectError::of_handshake(address, source))?))
+}
+
+fn watch_for_death(stream: &TcpStream, dead_after: Duration) -> io::Result<()> {
+    let probes = dead_after / 4;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, probes)?;
+    sockopt::set_tcp_keepintvl(stream, probes)?;
+    sockopt::set_tcp_keepcnt(stream, 3)?;
+    // Also while bytes of ours are on their way, when no probes are sent.
+    sockopt::set_tcp_user_timeout(stream, u32::try_from(dead_after.as_millis()).unwrap_or(u32::MAX))?;
+    Ok(())
 }
 
 /// A socket's path may have no more than 107 bytes; a longer one is reached by its directory, which is held meanwhile.

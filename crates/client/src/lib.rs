@@ -31,7 +31,7 @@ pub use call::{Call, Upload};
 pub use calls::Filter;
 pub use client::{Client, random_key};
 pub use connect_error::ConnectError;
-pub use connection::short_path;
+pub use connection::{Stream, connect, short_path};
 pub use error::ClientError;
 pub use hyper::Method;
 pub use revive::{NotStarted, Revive};

@@ -4,7 +4,7 @@ use super::record::now_ms;
 use super::request::invalid;
 use super::{Actor, Admitted, Fleet, FleetError, Kind};
 use paddock_model::api::{CreateToken, CreatedToken, Quota, Role, Tenant, Token};
-use paddock_records::access::{AccessError, authenticate, check_tenant_name, create_token};
+use paddock_records::access::{AccessError, Revoked, authenticate, check_tenant_name, create_token};
 use paddock_records::store::Store;
 use std::time::Duration;
 use subtle::ConstantTimeEq;
@@ -30,6 +30,15 @@ impl Fleet {
             })
         });
         failed.map_or(Ok(admitted), |error| Err(error.into()))
+    }
+
+    /// The same for a request of a gateway: its word counts for the holder of the token that it names. The revocation of that token is
+    /// the gateway's to watch.
+    pub async fn admit_named(&self, id: &str, named: Option<&Actor>) -> Result<Option<Admitted>, FleetError> {
+        match named.filter(|actor| actor.token == id && !actor.owner) {
+            Some(actor) => Ok(Some(Admitted { actor: actor.clone(), revoked: Revoked::never() })),
+            None => self.admit_token(id).await,
+        }
     }
 
     /// The holder of a token, and the watch for its revocation. A token that is revoked between the look and the watch is looked

@@ -124,6 +124,7 @@ impl Fleet {
         caller_gone: tokio::sync::oneshot::Receiver<()>,
     ) -> Result<Sandbox, FleetError> {
         self.ready()?;
+        self.unless_cordoned()?;
         FleetError::unless_descriptors_are_left()?;
         let Described { mut record, with_values, snapshot, volumes, secrets, preload, first } =
             self.described(actor, request, labels).await?;
@@ -267,14 +268,14 @@ impl Fleet {
 
     pub(super) async fn admit(&self, record: &Record) -> Result<Permit, FleetError> {
         self.unless_short_of_memory()?;
-        let quota = self.0.store.quota(&record.tenant)?;
+        let quota = self.quota_of(&record.tenant)?;
         Ok(self.0.admission.acquire(&record.tenant, need(record), &quota).await?)
     }
 
     /// Takes room that is free at once, or none.
     pub(super) fn admit_now(&self, record: &Record) -> Result<Permit, FleetError> {
         self.unless_short_of_memory()?;
-        let quota = self.0.store.quota(&record.tenant)?;
+        let quota = self.quota_of(&record.tenant)?;
         Ok(self.0.admission.acquire_now(&record.tenant, need(record), &quota)?)
     }
 

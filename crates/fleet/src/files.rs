@@ -298,7 +298,8 @@ impl Fleet {
         Ok(SignedUrl { url: format!("/v1/signed/{token}"), expires_at_ms })
     }
 
-    pub async fn verify_signed(&self, token: &str) -> Result<SignedPath, FleetError> {
+    /// `named`: the holder of the token that asked for it, where a gateway says so.
+    pub async fn verify_signed(&self, token: &str, named: Option<&Actor>) -> Result<SignedPath, FleetError> {
         let refused = || {
             FleetError::new(
                 Kind::Forbidden,
@@ -320,7 +321,7 @@ impl Fleet {
             // A token that only reads signs nothing: one that was made to is told so by what it had signed.
             false => {
                 let signer =
-                    self.admit_token(&claim.token).await?.filter(|signer| !signer.actor.only_reads());
+                    self.admit_named(&claim.token, named).await?.filter(|signer| !signer.actor.only_reads());
                 Some(signer.ok_or_else(refused)?.revoked)
             }
         };

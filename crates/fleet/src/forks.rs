@@ -115,7 +115,7 @@ impl Fleet {
             let (sandboxes, contexts, kind) = (Vec::new(), Vec::new(), ForkKind::default());
             return Ok(Forked { sandboxes, kind, reason: None, contexts, left_behind, failed });
         }
-        let moment = format!("{MOMENT}{:016x}", paddock_engine::random()?);
+        let moment = format!("{MOMENT}{:016x}", self.random_for_id()?);
         let few: Vec<SandboxId> = match &passage {
             Some(passage) if passage.few => admitted.iter().map(|child| child.record.id.clone()).collect(),
             _ => Vec::new(),
@@ -313,7 +313,8 @@ impl Fleet {
             None => source.expires_at_ms.map(|at| at.saturating_sub(source.created_at_ms)),
         };
         Ok(Record {
-            id: paddock_engine::new_id()?,
+            id: self.new_id()?,
+            node: self.0.node.number(),
             name: None,
             state: SandboxState::Creating,
             parent: Some(source.id.to_string()),

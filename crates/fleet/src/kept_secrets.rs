@@ -31,9 +31,7 @@ impl Fleet {
         check_name(&request.name)?;
         let shown = Shown { metadata: request.metadata, hosts: request.hosts };
         check(&request.name, &request.value, &shown)?;
-        let random: [u8; 8] =
-            paddock_records::access::random_bytes().map_err(|error| FleetError::internal(&error))?;
-        let id = format!("sec-{:016x}", u64::from_be_bytes(random));
+        let id = format!("sec-{:016x}", self.random_for_id()?);
         let row = SecretRow {
             sealed: self.sealed(&actor.tenant, &id, &request.value)?,
             id,

@@ -21,6 +21,7 @@
 //! - [`memory`]: the memory of a sandbox, if its backend keeps it besides the files
 //! - [`snapshots`], [`forks`], [`fork_results`], [`changes`], [`patch`], [`merge`]: snapshots, forks, changes, and bringing them back
 //! - [`templates`]: templates that tenants build
+//! - [`node`]: this server as one of many behind a gateway
 //! - [`access`]: tokens, tenants, quotas
 //! - [`root_rights`]: whose sandboxes may have a root that installs packages
 //! - [`readiness`]: the check that a sandbox could be created now
@@ -64,6 +65,7 @@ mod memory;
 mod merge;
 mod metrics_history;
 mod network;
+mod node;
 mod patch;
 mod patience;
 mod pools;
@@ -183,6 +185,8 @@ pub struct FleetOptions {
     /// Whose sandboxes may have a root that installs packages.
     pub root_may_install: RootMayInstall,
     pub backends: FindBackends,
+    /// The number of this server among those behind one gateway.
+    pub node: Option<paddock_model::NodeNumber>,
 }
 
 impl FleetOptions {
@@ -201,6 +205,7 @@ impl FleetOptions {
             first_use: FirstUseOptions::default(),
             root_may_install: RootMayInstall::default(),
             backends: backends_of_this_build,
+            node: None,
         }
     }
 }
@@ -211,6 +216,7 @@ pub struct Fleet(Arc<Inner>);
 struct Inner {
     options: FleetOptions,
     engine: Arc<Engine>,
+    node: Arc<node::Node>,
     store: Store,
     storage: Storage,
     audit_writer: audit_writer::AuditWriter,
@@ -313,8 +319,10 @@ impl Fleet {
             .map_err(|error| FleetError::internal(&error))?;
         let volumes = paddock_storage::volumes::open(&state, &options.volumes)?;
         let steady = clock::Steady::open(&store);
+        let node = Arc::new(node::Node::open(options.node, &store)?);
         let inner = Arc::new(Inner {
             engine: Arc::new(Engine::with_backends(&state, options.backends)),
+            node,
             admission: Admission::new(AdmissionOptions {
                 waiting: options.queue,
                 ..AdmissionOptions::default()

@@ -49,11 +49,13 @@ impl Fleet {
     }
 
     /// The holder of a right to this port, by the id of its sandbox: a name can become another sandbox's. All refusals are alike.
+    /// `named`: the holder of the token that asked for it, where a gateway says so.
     pub async fn admit_port_right(
         &self,
         right: &str,
         sandbox: &str,
         port: u16,
+        named: Option<&Actor>,
     ) -> Result<Admitted, FleetError> {
         let now = now_ms();
         let claim = self.0.signer.verify_port(right, now).map_err(|_| refused())?;
@@ -66,7 +68,7 @@ impl Fleet {
         let (signer, revoked) = match claim.token == owner.token {
             true => (owner, Revoked::never()),
             false => {
-                let signer = self.admit_token(&claim.token).await?.ok_or_else(refused)?;
+                let signer = self.admit_named(&claim.token, named).await?.ok_or_else(refused)?;
                 (signer.actor, signer.revoked)
             }
         };

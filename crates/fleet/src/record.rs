@@ -6,7 +6,7 @@ use super::sleep_at_ttl::SleepAtTtl;
 use super::volumes::VolumeRecord;
 use paddock_model::api::{End, EndCause, Idle, Sandbox, SandboxState, UnderPressure};
 use paddock_model::net::Rule;
-use paddock_model::{Guarantees, SandboxId, SnapshotKind, Spec};
+use paddock_model::{Guarantees, NodeNumber, SandboxId, SnapshotKind, Spec};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -14,6 +14,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Record {
     pub id: SandboxId,
+    /// The number of the server that made it, if that had one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeNumber>,
     pub name: Option<String>,
     pub tenant: String,
     pub state: SandboxState,
@@ -139,6 +142,7 @@ impl Record {
     pub fn to_api(&self, running_execs: u32) -> Sandbox {
         Sandbox {
             id: self.id.to_string(),
+            node: self.node.map(NodeNumber::get),
             name: self.name.clone(),
             state: self.state,
             tenant: self.tenant.clone(),

@@ -111,7 +111,7 @@ impl Fleet {
                 ));
             }
         }
-        let snapshot = format!("sn-{:016x}", paddock_engine::random()?);
+        let snapshot = format!("sn-{:016x}", self.random_for_id()?);
         let actor = actor.clone();
         self.detached(async move |fleet: Fleet| {
             let mut passage = fleet.board_for_snapshot(&actor, &live, keeps).await?;

@@ -226,7 +226,7 @@ impl Fleet {
     }
 
     fn resize(&self, live: &Live, limits: &Limits) -> Result<(), FleetError> {
-        let quota = self.0.store.quota(&live.tenant)?;
+        let quota = self.quota_of(&live.tenant)?;
         let need = Need { cpus: limits.cpus, memory_bytes: limits.memory, create: false };
         match live.permit.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
             Some(permit) => Ok(permit.resize(need, &quota)?),

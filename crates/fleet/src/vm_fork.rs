@@ -129,7 +129,7 @@ impl Fleet {
     ///
     /// Precondition: the sandbox's transition is locked, and nothing runs in it any more.
     pub(super) async fn leave_shell(&self, live: &Live, inside: Arc<Inside>) -> Result<(), FleetError> {
-        let (id, shell) = (live.record().id.clone(), paddock_engine::new_id()?);
+        let (id, shell) = (live.record().id.clone(), self.new_id()?);
         // Both names are recorded first: a server that is killed in between finds nested sandboxes under either name.
         self.nest_anew(&id, |around, at| around.insert(at, shell.clone()))?;
         let (fence, name) = (inside.clone(), shell.clone());

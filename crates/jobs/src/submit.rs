@@ -30,7 +30,7 @@ impl Jobs {
             )
             .hint("remove ended ones: `paddock job rm`"));
         }
-        let id = new_id()?;
+        let id = format!("job-{:016x}", self.0.fleet.random_for_id()?);
         let (row, record) = self.describe(actor, &spec, &id)?;
         let fingerprint = self.fingerprint(&spec)?;
         let key = key.map(|key| JobKey { key, fingerprint: &fingerprint });
@@ -137,11 +137,4 @@ pub async fn take_base(inner: &Inner, job: &LiveJob) -> Result<(), FleetError> {
     };
     let change = record.change(&job.id).map_err(|error| FleetError::internal(&error))?;
     inner.writer.write(vec![change]).await
-}
-
-fn new_id() -> Result<String, FleetError> {
-    let mut bytes = [0; 8];
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
-        .map_err(|error| FleetError::internal(&std::io::Error::from(error)))?;
-    Ok(format!("job-{:016x}", u64::from_ne_bytes(bytes)))
 }

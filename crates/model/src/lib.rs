@@ -13,6 +13,7 @@
 //! - [`protected`]: the names in a workspace that stay read-only, with reasons
 //! - [`scan`]: the rules of the scan of code before it runs, and its findings
 //! - [`api`]: the bodies of the HTTP API
+//! - [`node`]: the number of a server among many, and the node that an id names
 //! - [`names`]: names and ids that are safe to print, to use as file names and to log
 
 pub mod api;
@@ -22,6 +23,7 @@ mod guarantees;
 mod limits;
 mod names;
 pub mod net;
+mod node;
 mod outcome;
 mod policy;
 pub mod protected;
@@ -38,6 +40,7 @@ pub use guarantees::{
 };
 pub use limits::{LimitError, Limits};
 pub use names::{NameError, SandboxId, check_environment_name, check_hostname, check_template_name};
+pub use node::{NodeNumber, NodeNumberError};
 pub use outcome::{Captured, Cause, ExitStatus, RunReport, Usage};
 pub use policy::{LimitsLayer, Policy};
 pub use quantity::{QuantityError, format_bytes, format_duration, parse_bytes, parse_duration};

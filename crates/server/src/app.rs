@@ -3,16 +3,18 @@
 use crate::activity::Activity;
 use crate::bodies::LargeBodies;
 use crate::dialects::{self, Sessions, e2b, run_code};
+use crate::front::Front;
 use crate::guard::Guard;
 use crate::metrics::HttpMetrics;
 use crate::options::{Options, ServerLimits};
 use crate::{
-    access, audit, auth, changes, code, contexts, control, docs, errors, events, execs, files, guard, health,
-    jobs, load, metrics, network, pools, ports, request, resources, sandboxes, secrets, sign_in, signed,
-    snapshots, templates, ui, verify, volumes,
+    access, audit, auth, changes, code, contexts, control, docs, errors, events, execs, files, gateway,
+    guard, health, jobs, load, metrics, network, nodes, pools, ports, request, resources, sandboxes, secrets,
+    sign_in, signed, snapshots, templates, ui, verify, volumes,
 };
 use axum::Router;
-use axum::middleware::from_fn_with_state;
+use axum::extract::{Request, State};
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::IntoResponse;
 use paddock_fleet::Fleet;
 use paddock_jobs::Jobs;
@@ -178,6 +180,7 @@ pub fn open() -> OpenApiRouter<App> {
         .merge(health::routes())
         .merge(metrics::routes())
         .merge(docs::routes())
+        .merge(nodes::routes())
         .merge(sign_in::open_routes())
 }
 
@@ -199,9 +202,16 @@ pub fn e2b_router(app: &App) -> Router {
     finish(Router::new().fallback(e2b::data_plane), app)
 }
 
+/// All that a front answers.
+pub fn front_router(app: &App, front: Arc<dyn Front>) -> Router {
+    let answer = move |State(app): State<App>, request: Request| front.clone().answer(app, request);
+    finish(Router::new().fallback(answer), app)
+}
+
 fn finish(router: Router<App>, app: &App) -> Router {
     router
         .layer(from_fn_with_state(app.clone(), guard::check))
+        .layer(from_fn(gateway::refuse_wrong))
         .layer(CatchPanicLayer::custom(|_: Box<dyn std::any::Any + Send>| {
             errors::Failure::internal().into_response()
         }))

@@ -3,6 +3,7 @@
 use crate::app::App;
 use crate::connections::Connection;
 use crate::errors::Failure;
+use crate::gateway;
 use crate::peer::Peer;
 use crate::revoked::{self, Leash};
 use axum::extract::{FromRequestParts, Request, State};
@@ -26,8 +27,7 @@ impl FromRequestParts<App> for Caller {
 
 /// Lets a request through if its caller is known and may use this method.
 pub async fn require(State(app): State<App>, mut request: Request, next: Next) -> Result<Response, Failure> {
-    let peer = request.extensions().get::<Peer>().copied();
-    let Known { actor, revoked } = identify(&app, peer, bearer(request.headers())?).await?;
+    let Known { actor, revoked } = identify_bearer(&app, request.extensions(), request.headers()).await?;
     let leash = revoked.map(|revoked| Leash::new(revoked, &request));
     let looks_only = matches!(*request.method(), Method::GET | Method::HEAD);
     if actor.only_reads() && !looks_only {
@@ -45,20 +45,34 @@ pub async fn require(State(app): State<App>, mut request: Request, next: Next) -
 /// The caller, and the moment at which its token is revoked.
 pub struct Known {
     pub actor: Actor,
-    /// `None` for the owner's socket, which cannot be revoked.
+    /// `None` for the owner's socket, which cannot be revoked, and for the word of a gateway, which watches over its tokens itself.
     pub revoked: Option<Revoked>,
 }
 
-/// If there is a token, it decides, on the owner's socket too.
-pub async fn identify(app: &App, peer: Option<Peer>, secret: Option<&str>) -> Result<Known, Failure> {
+/// The caller that a gateway names, else by the header `Authorization`, else by the owner's socket.
+pub async fn identify_bearer(
+    app: &App,
+    extensions: &Extensions,
+    headers: &HeaderMap,
+) -> Result<Known, Failure> {
+    match gateway::caller(extensions)? {
+        Some(actor) => Ok(Known { actor, revoked: None }),
+        None => identify(app, extensions, bearer(headers)?).await,
+    }
+}
+
+/// The caller that a gateway names. Else, if there is a token, it decides, on the owner's socket too.
+pub async fn identify(app: &App, extensions: &Extensions, secret: Option<&str>) -> Result<Known, Failure> {
+    if let Some(actor) = gateway::caller(extensions)? {
+        return Ok(Known { actor, revoked: None });
+    }
+    let peer = extensions.get::<Peer>();
     match secret {
         Some(secret) => match app.fleet().authenticate(secret).await {
             Some(admitted) => Ok(Known::from(admitted)),
             None => Err(no_token(true)),
         },
-        None if peer.is_some_and(|peer| peer.is_owner()) => {
-            Ok(Known { actor: Actor::owner(), revoked: None })
-        }
+        None if peer.is_some_and(Peer::is_owner) => Ok(Known { actor: Actor::owner(), revoked: None }),
         None => Err(no_token(false)),
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::app::App;
 use crate::errors::{Failure, shorten};
+use crate::gateway;
 use crate::peer::{Peer, Route};
 use crate::ui;
 use axum::extract::{Request, State};
@@ -32,6 +33,10 @@ pub struct PortName {
 }
 
 pub async fn check(State(app): State<App>, request: Request, next: Next) -> Result<Response, Failure> {
+    // No page of a stranger's can send a gateway's key. The gateway checked the Host and the Origin by its own names.
+    if gateway::is_from_gateway(request.extensions()) {
+        return Ok(next.run(request).await);
+    }
     let peer = request.extensions().get::<Peer>().copied();
     if ui::is_asset(request.uri()) {
         // Scripts and styles that hold no data. The frame for results asks for them, and its origin has no name.

@@ -7,6 +7,8 @@
 //!   [`events`], [`audit`], [`access`], [`templates`], [`pools`], [`secrets`], [`jobs`], [`ports`] (with [`proxy`])
 //! - [`dialects`]: the same in the words of others: MCP, Loopstack, E2B, SandboxFusion
 //! - [`health`], [`control`], [`metrics`], [`docs`], [`openapi`]: about the server itself
+//! - [`front`]: a room that may take requests before these do, as a gateway does
+//! - [`nodes`]: this server as one node of many; [`gateway`]: the word of the gateway before it
 //! - [`ui`]: the dashboard, and [`sign_in`] how a browser gets its token; [`load`]: the numbers of its first page
 //! - [`guard`] and [`auth`]: the callers that may ask; [`revoked`]: until when; [`extract`] (with [`strict`] and
 //!   [`bodies`]), [`errors`], [`request`], [`unread`], [`linger`], [`stream`]: in and out
@@ -31,6 +33,9 @@ mod events;
 mod execs;
 mod extract;
 mod files;
+pub mod front;
+mod gateway;
+mod gateway_key;
 mod guard;
 mod health;
 mod jobs;
@@ -41,6 +46,7 @@ mod log;
 mod memory;
 mod metrics;
 mod network;
+mod nodes;
 mod openapi;
 mod options;
 mod own_token;
@@ -69,10 +75,11 @@ mod verify;
 mod volumes;
 
 pub use dialects::e2b::fuzz as e2b_fuzz;
+pub use gateway_key::{GatewayKey, GatewayKeyError};
 pub use listen::{ListenError, Listener};
 pub use log::{LogError, start_log};
 pub use openapi::openapi;
 pub use options::{Options, ServerLimits};
 pub use reload::Reload;
-pub use serve::{Ended, run};
+pub use serve::{Ended, run, run_behind};
 pub use tls::{Tls, TlsError};

@@ -62,15 +62,22 @@ async fn server_load(
         },
         execs_total: counted.execs_total,
         host: HostLoad {
-            processors: std::thread::available_parallelism()
-                .map_or(1, |count| u32::try_from(count.get()).unwrap_or(u32::MAX)),
+            processors: processors(),
             processor_busy_ms: read("/proc/stat").and_then(|text| busy_ms(&text)),
-            memory_bytes: read("/proc/meminfo").and_then(|text| memory_bytes(&text)),
+            memory_bytes: host_memory_bytes(),
             memory_available_bytes: counted.memory.as_ref().map(|memory| memory.available_bytes),
             memory_keep_free_bytes: counted.memory.as_ref().map(|memory| memory.keep_free_bytes),
         },
         server: ProcessLoad { memory_bytes: resident_bytes(), cpu_ms: own_cpu_ms() },
     }))
+}
+
+pub fn processors() -> u32 {
+    std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(u32::MAX))
+}
+
+pub fn host_memory_bytes() -> Option<u64> {
+    read("/proc/meminfo").and_then(|text| memory_bytes(&text))
 }
 
 fn read(path: &str) -> Option<String> {
@@ -99,7 +106,7 @@ fn own_cpu_ms() -> Option<u64> {
     Some(ticks * 1000 / rustix::param::clock_ticks_per_second())
 }
 
-fn now_ms() -> u64 {
+pub fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }

@@ -4,10 +4,8 @@ use crate::app::App;
 use crate::auth;
 use crate::errors::Failure;
 use crate::extract::NoQuery;
-use crate::peer::Peer;
-use axum::Extension;
 use axum::extract::State;
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{Extensions, HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use paddock_fleet::Actor;
 use paddock_model::api::PoolMaker;
@@ -107,13 +105,12 @@ impl HttpMetrics {
     responses((status = 200, content_type = "application/openmetrics-text", body = String)))]
 async fn read_metrics(
     State(app): State<App>,
-    peer: Option<Extension<Peer>>,
+    extensions: Extensions,
     headers: HeaderMap,
     _: NoQuery,
 ) -> Result<Response, Failure> {
     if !app.options().open_metrics {
-        let peer = peer.map(|Extension(peer)| peer);
-        let actor = auth::identify(&app, peer, auth::bearer(&headers)?).await?.actor;
+        let actor = auth::identify_bearer(&app, &extensions, &headers).await?.actor;
         if !actor.sees_server() {
             return Err(Failure::forbidden("the numbers of the whole server are for its owner")
                 .hint("Use the unix socket, or an admin token of the tenant `owner`."));

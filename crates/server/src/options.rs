@@ -1,5 +1,7 @@
 //! The settings of a server.
 
+use crate::gateway_key::GatewayKey;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 #[derive(Debug, Clone, Default)]
@@ -14,6 +16,12 @@ pub struct Options {
     pub idle_exit: Option<Duration>,
     /// Every client may read /metrics; else only the owner by the socket, and admin tokens of the tenant `owner`.
     pub open_metrics: bool,
+    /// The key of the gateway whose word on a caller counts; `None`: there is no gateway.
+    pub gateway_key: Option<GatewayKey>,
+    /// For people; `None`: the name of the host.
+    pub node_name: Option<String>,
+    /// For the choice of a node.
+    pub labels: BTreeMap<String, String>,
     pub limits: ServerLimits,
 }
 

@@ -7,6 +7,7 @@ use crate::dialects::e2b;
 use crate::docs::{escape, policy};
 use crate::errors::{Failure, shorten};
 use crate::extract::{Json, NoQuery, Target};
+use crate::gateway;
 use crate::own_token;
 use crate::peer::Peer;
 use crate::proxy::{self, Inside};
@@ -14,7 +15,7 @@ use crate::revoked::{self, Leash};
 use axum::Json as Answer;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{Extensions, HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use paddock_fleet::Actor;
@@ -110,9 +111,19 @@ pub async fn by_host(State(app): State<App>, request: Request) -> Response {
             )
             .await
         }
-        None => Err(Failure::internal()),
+        None => Err(no_such_domain()),
     };
     answer.unwrap_or_else(|failure| refuse(failure, wants_page))
+}
+
+/// The gateway and this node have other domains.
+fn no_such_domain() -> Failure {
+    Failure::new(
+        StatusCode::MISDIRECTED_REQUEST,
+        "no_such_domain",
+        "this node does not know the domain below which the host names a port",
+    )
+    .hint("Start the node with the same --domain as its gateway.")
 }
 
 /// `/v1/sandboxes/{id}/ports/{port}/{rest}`; the part behind the port goes inside unchanged.
@@ -142,14 +153,14 @@ async fn through(app: &App, inside: Inside, mut request: Request) -> Result<Resp
     let peer = request.extensions().get::<Peer>().copied();
     let parameter = own_token::parameter(request.uri().query());
     let by_right = match &parameter {
-        Some(secret) => holder_of_right(app, &inside, secret).await?,
+        Some(secret) => holder_of_right(app, request.extensions(), &inside, secret).await?,
         None => None,
     };
     // A program takes the address as it is, by a right; a page needs the cookie, for all that it loads.
     let begins = *request.method() == Method::GET && (by_right.is_none() || wants_page(request.headers()));
     if let Some(secret) = parameter.as_ref().filter(|_| begins) {
         if by_right.is_none() {
-            may_use(&auth::identify(app, peer, Some(secret)).await?.actor)?;
+            may_use(&auth::identify(app, request.extensions(), Some(secret)).await?.actor)?;
         }
         return Ok(set_cookie(&inside, &request, peer, secret));
     }
@@ -159,7 +170,7 @@ async fn through(app: &App, inside: Inside, mut request: Request) -> Result<Resp
             secrets.extend(take_cookie(request.headers_mut()));
             Ok(known)
         }
-        None => identify(app, peer, &inside, &mut request, &mut secrets).await,
+        None => identify(app, &inside, &mut request, &mut secrets).await,
     };
     if identified.is_ok() {
         auth::is_known(request.extensions());
@@ -206,14 +217,24 @@ async fn through(app: &App, inside: Inside, mut request: Request) -> Result<Resp
 /// and put among the `secrets`.
 async fn identify(
     app: &App,
-    peer: Option<Peer>,
     inside: &Inside,
     request: &mut Request,
     secrets: &mut Vec<String>,
 ) -> Result<Known, Failure> {
     let cookie = take_cookie(request.headers_mut());
+    if let Some(actor) = gateway::caller(request.extensions())? {
+        secrets.extend(cookie);
+        // Authorization can be the program's own, but a token goes inside in no case.
+        if let Ok(Some(secret)) = bearer(request.headers())
+            && own_token::is_own(app, secret).await
+        {
+            secrets.push(secret.to_string());
+            request.headers_mut().remove(header::AUTHORIZATION);
+        }
+        return Ok(Known { actor, revoked: None });
+    }
     if let Some(secret) = cookie
-        && let Some(known) = holder(app, inside, &secret).await
+        && let Some(known) = holder(app, request.extensions(), inside, &secret).await
     {
         secrets.push(secret);
         // With the cookie, Authorization can be the program's own, but a token of ours goes inside in no case.
@@ -227,12 +248,12 @@ async fn identify(
     }
     let secret = bearer(request.headers())?.map(str::to_string);
     let by_right = match &secret {
-        Some(secret) => holder_of_right(app, inside, secret).await?,
+        Some(secret) => holder_of_right(app, request.extensions(), inside, secret).await?,
         None => None,
     };
     let known = match by_right {
         Some(known) => known,
-        None => auth::identify(app, peer, secret.as_deref()).await?,
+        None => auth::identify(app, request.extensions(), secret.as_deref()).await?,
     };
     secrets.extend(secret);
     request.headers_mut().remove(header::AUTHORIZATION);
@@ -240,8 +261,8 @@ async fn identify(
 }
 
 /// The holder of a token, or of a right to this port.
-async fn holder(app: &App, inside: &Inside, secret: &str) -> Option<Known> {
-    match holder_of_right(app, inside, secret).await {
+async fn holder(app: &App, extensions: &Extensions, inside: &Inside, secret: &str) -> Option<Known> {
+    match holder_of_right(app, extensions, inside, secret).await {
         Ok(None) => app.fleet().authenticate(secret).await.map(Known::from),
         Ok(known) => known,
         Err(_) => None,
@@ -249,11 +270,17 @@ async fn holder(app: &App, inside: &Inside, secret: &str) -> Option<Known> {
 }
 
 /// `None`: the text is no right of this server. A right that does not open this port is refused.
-async fn holder_of_right(app: &App, inside: &Inside, secret: &str) -> Result<Option<Known>, Failure> {
+async fn holder_of_right(
+    app: &App,
+    extensions: &Extensions,
+    inside: &Inside,
+    secret: &str,
+) -> Result<Option<Known>, Failure> {
     if !app.fleet().has_signed_port(secret) {
         return Ok(None);
     }
-    let admitted = app.fleet().admit_port_right(secret, &inside.sandbox, inside.port).await?;
+    let named = gateway::holder(extensions);
+    let admitted = app.fleet().admit_port_right(secret, &inside.sandbox, inside.port, named).await?;
     Ok(Some(admitted.into()))
 }
 
@@ -278,8 +305,17 @@ fn may_use(actor: &Actor) -> Result<(), Failure> {
     }
 }
 
+/// Our cookie, which stays where it is.
+pub fn parse_cookie(headers: &HeaderMap) -> Option<String> {
+    let mut cookies = HeaderMap::new();
+    for value in headers.get_all(header::COOKIE) {
+        cookies.append(header::COOKIE, value.clone());
+    }
+    take_cookie(&mut cookies)
+}
+
 /// Takes our cookie out, and leaves the others as they were.
-fn take_cookie(headers: &mut HeaderMap) -> Option<String> {
+pub fn take_cookie(headers: &mut HeaderMap) -> Option<String> {
     let mut found = None;
     let mut kept = Vec::new();
     for value in headers.get_all(header::COOKIE) {
@@ -300,6 +336,18 @@ fn take_cookie(headers: &mut HeaderMap) -> Option<String> {
         headers.insert(header::COOKIE, value);
     }
     found
+}
+
+/// The same for a front: `prefix` and `rest` are the two parts of the path. The token is one that the caller has checked.
+pub fn set_cookie_and_lead_on(prefix: &str, rest: &str, request: &Request, secret: &str) -> Response {
+    let inside = Inside {
+        sandbox: String::new(),
+        port: 0,
+        prefix: prefix.into(),
+        rest: rest.into(),
+        query: String::new(),
+    };
+    set_cookie(&inside, request, request.extensions().get().copied(), secret)
 }
 
 fn set_cookie(inside: &Inside, request: &Request, peer: Option<Peer>, secret: &str) -> Response {

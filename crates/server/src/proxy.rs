@@ -105,7 +105,7 @@ async fn exchange(
 }
 
 /// Both have agreed on something else than HTTP: from here on bytes are only carried.
-fn join(app: &App, outside: OnUpgrade, within: OnUpgrade, leash: Option<Leash>) {
+pub fn join(app: &App, outside: OnUpgrade, within: OnUpgrade, leash: Option<Leash>) {
     let ending = app.ending().clone();
     let active = app.activity().begin();
     app.upgrades().spawn(async move {
@@ -132,7 +132,8 @@ fn join(app: &App, outside: OnUpgrade, within: OnUpgrade, leash: Option<Leash>) 
     });
 }
 
-fn wanted_upgrade(request: &Request) -> Option<HeaderValue> {
+/// The protocol that the client wants to change to, if this request can.
+pub fn wanted_upgrade(request: &Request) -> Option<HeaderValue> {
     let asked =
         lists(request.headers(), &header::CONNECTION).any(|token| token.eq_ignore_ascii_case("upgrade"));
     let possible = *request.method() == Method::GET && request.version() == Version::HTTP_11;
@@ -239,7 +240,8 @@ fn moved(location: &str, inside: &Inside, host: &str) -> Option<HeaderValue> {
     HeaderValue::from_str(&format!("{}{path}", inside.prefix)).ok()
 }
 
-fn strip_hop_by_hop(headers: &mut HeaderMap) {
+/// Takes away what is about this connection only.
+pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     let named: Vec<String> = lists(headers, &header::CONNECTION).map(str::to_ascii_lowercase).collect();
     for name in named {
         headers.remove(name.as_str());

@@ -29,7 +29,8 @@ pub async fn answer(State(app): State<App>, request: Request, next: Next) -> Res
     // Only the pattern of the route: paths hold secrets (signed URLs) and any text that a stranger typed.
     let span = tracing::info_span!("request", id = %id, %method, route, tenant = tracing::field::Empty);
 
-    let (request, unread) = Unread::watch(request);
+    let (mut request, unread) = Unread::watch(request);
+    request.extensions_mut().insert(RequestId(id.clone()));
     let mut response = next.run(request).instrument(span.clone()).await;
     unread.settle(&mut response).await;
     if !method.is_safe() {
@@ -50,8 +51,19 @@ pub async fn answer(State(app): State<App>, request: Request, next: Next) -> Res
     response.map(|body| Body::new(Held::new(body, active)))
 }
 
+/// Put into every request.
+#[derive(Clone)]
+pub struct RequestId(pub String);
+
+/// The name of a request's route, where a front answers it.
+#[derive(Clone, Copy)]
+pub struct RouteName(pub &'static str);
+
 /// A pattern of ours, never the path itself.
 fn route(app: &App, request: &Request) -> String {
+    if let Some(RouteName(name)) = request.extensions().get() {
+        return (*name).into();
+    }
     const PORTS: &str = "/v1/sandboxes/{id}/ports/{port}";
     match request.extensions().get::<MatchedPath>().map(MatchedPath::as_str) {
         Some(pattern) if pattern.starts_with(PORTS) => PORTS.into(),

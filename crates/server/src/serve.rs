@@ -3,12 +3,14 @@
 use crate::app::{self, App};
 use crate::connections::{Bounds, Connection, Connections};
 use crate::dialects::e2b;
+use crate::front::Front;
+use crate::gateway;
 use crate::linger::{Linger, Lingering};
 use crate::listen::{Io, Listener};
 use crate::options::Options;
 use crate::peer::Peer;
 use crate::prompt::Prompt;
-use crate::request::Held;
+use crate::request::{Held, RouteName};
 use crate::revoked;
 use crate::tls::Tls;
 use axum::Router;
@@ -47,9 +49,22 @@ pub async fn run(
     options: Options,
     shutdown: impl Future<Output = ()>,
 ) -> Ended {
+    run_behind(None, listeners, fleet, jobs, options, shutdown).await
+}
+
+/// The same with a room in front, which may take requests first.
+pub async fn run_behind(
+    front: Option<Arc<dyn Front>>,
+    listeners: Vec<Listener>,
+    fleet: Fleet,
+    jobs: Jobs,
+    options: Options,
+    shutdown: impl Future<Output = ()>,
+) -> Ended {
     let addresses = listeners.iter().filter_map(Listener::url).collect();
     let app = App::new(fleet.clone(), jobs.clone(), options, addresses);
     let server = Arc::new(Server {
+        front: front.map(|front| (front.clone(), app::front_router(&app, front))),
         api: app::router(&app),
         ports: app::ports_router(&app),
         e2b: app::e2b_router(&app),
@@ -96,6 +111,7 @@ pub async fn run(
 
 struct Server {
     app: App,
+    front: Option<(Arc<dyn Front>, Router)>,
     api: Router,
     ports: Router,
     e2b: Router,
@@ -223,6 +239,14 @@ async fn answer(
     let mut request: Request = request.map(Body::new);
     request.extensions_mut().insert(peer);
     request.extensions_mut().insert(connection.clone());
+    if let Some((front, router)) = &server.front
+        && let Some(name) = front.takes(&server.app, &request)
+    {
+        request.extensions_mut().insert(RouteName(name));
+        let answered = router.clone().oneshot(request).await;
+        return answered.map(|response| response.map(|body| Body::new(Held::new(body, busy))));
+    }
+    gateway::admit(&server.app, &mut request);
     let named = server.app.guard().port_name(request.uri(), request.headers());
     let router = match named {
         Some(name) if e2b::is_for_named(name.port, request.uri(), request.headers()) => {
@@ -230,6 +254,7 @@ async fn answer(
             &server.e2b
         }
         Some(_) => &server.ports,
+        None if gateway::is_for_port(request.extensions()) => &server.ports,
         None if e2b::is_for_sandbox(request.headers()) => &server.e2b,
         None => &server.api,
     };

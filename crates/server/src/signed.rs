@@ -4,9 +4,10 @@ use crate::app::App;
 use crate::errors::Failure;
 use crate::extract::{Incoming, NoQuery, Target};
 use crate::revoked::{self, Leash};
-use crate::{auth, files, stream};
+use crate::{auth, files, gateway, stream};
 use axum::Json as Answer;
 use axum::extract::{FromRequest, Request, State};
+use axum::http::Extensions;
 use axum::response::{IntoResponse, Response};
 use paddock_fleet::{SignedPath, WriteOptions};
 use paddock_model::api::{ApiError, FileEntry};
@@ -29,7 +30,7 @@ async fn read_signed(
     _: NoQuery,
     request: Request,
 ) -> Result<Response, Failure> {
-    let signed = allowed(&app, &token, true).await?;
+    let signed = allowed(&app, request.extensions(), &token, true).await?;
     auth::is_known(request.extensions());
     let leash = signed.revoked.clone().map(|revoked| Leash::new(revoked, &request));
     let read = async {
@@ -55,7 +56,7 @@ async fn write_signed(
     _: NoQuery,
     request: Request,
 ) -> Result<Response, Failure> {
-    let signed = allowed(&app, &token, false).await?;
+    let signed = allowed(&app, request.extensions(), &token, false).await?;
     auth::is_known(request.extensions());
     let leash = signed.revoked.clone().map(|revoked| Leash::new(revoked, &request));
     let body = Incoming::from_request(request, &app).await?;
@@ -68,8 +69,8 @@ async fn write_signed(
     Ok(revoked::bounded(leash, written).await)
 }
 
-async fn allowed(app: &App, token: &str, read: bool) -> Result<SignedPath, Failure> {
-    let signed = app.fleet().verify_signed(token).await?;
+async fn allowed(app: &App, extensions: &Extensions, token: &str, read: bool) -> Result<SignedPath, Failure> {
+    let signed = app.fleet().verify_signed(token, gateway::holder(extensions)).await?;
     match signed.read == read {
         true => Ok(signed),
         false => {

@@ -83,6 +83,11 @@ const ARROWS: &[(&str, &[&str])] = &[
             "paddock-tools",
         ],
     ),
+    // A server with a room in front, which sends requests to other servers.
+    (
+        "paddock-gateway",
+        &["paddock-client", "paddock-fleet", "paddock-jobs", "paddock-model", "paddock-server"],
+    ),
     // The suite only starts the executable and looks at its output, in the words of the model.
     ("paddock-verify", &["paddock-model"]),
     // The loop knows tools and models, and no way to a server.
@@ -92,6 +97,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "paddock-agent",
             "paddock-client",
+            "paddock-gateway",
             "paddock-jobs",
             "paddock-mcp",
             "paddock-tools",

@@ -4,6 +4,7 @@
 //! - [`Caller`]: the user that starts Paddock, root or an ordinary user, with a home and a state directory of its own
 //! - [`Invocation`], [`Running`], [`Finished`]: one start of it, with deadlines so that a hang is a failure
 //! - [`Server`]: a `paddock serve` of such a caller, and commands that talk to it
+//! - [`Cluster`]: several of them behind a `paddock gateway`
 //! - [`Terminal`]: a pseudo-terminal to run it under
 //! - [`images`], [`Registry`], [`Tar`]: root file systems around a static busybox, in every form
 //! - [`Outside`]: the servers that stand for the world behind a gate
@@ -18,6 +19,7 @@
 
 mod caller;
 mod cgroups;
+mod cluster;
 mod executable;
 mod file_system;
 pub mod http;
@@ -34,6 +36,7 @@ mod user_namespace;
 mod wait;
 
 pub use caller::{Caller, ORDINARY};
+pub use cluster::{Cluster, Members, key as gateway_key};
 pub use file_system::FileSystem;
 pub use http::Answer;
 pub use images::sha256;

@@ -1,4 +1,4 @@
-//! A real `paddock serve` of one caller, with its socket in the caller's own place.
+//! A real `paddock serve` or `paddock gateway` of one caller, with its socket in the caller's own place.
 
 use crate::http::{self, Answer};
 use crate::wait::{PATIENCE, until};
@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 /// Ends all sandboxes and itself when it is dropped.
 pub struct Server<'a> {
     caller: &'a Caller,
+    /// `serve`, or `gateway`.
+    command: &'static str,
     socket: PathBuf,
     options: Vec<String>,
     environment: Vec<(&'static str, &'static str)>,
@@ -26,22 +28,34 @@ impl<'a> Server<'a> {
 
     /// With more options of `paddock serve`.
     pub fn start_with(caller: &'a Caller, options: &[&str]) -> Result<Server<'a>> {
-        Server::begun(caller, options, &[])
+        Server::begun(caller, "serve", options, &[])
+    }
+
+    /// `paddock gateway`, which is a server too.
+    pub fn start_gateway(caller: &'a Caller, options: &[&str]) -> Result<Server<'a>> {
+        Server::begun(caller, "gateway", options, &[])
+    }
+
+    /// The user that started it.
+    pub fn caller(&self) -> &'a Caller {
+        self.caller
     }
 
     /// With more in its environment.
     pub fn start_in(caller: &'a Caller, environment: &[(&'static str, &'static str)]) -> Result<Server<'a>> {
-        Server::begun(caller, &[], environment)
+        Server::begun(caller, "serve", &[], environment)
     }
 
     fn begun(
         caller: &'a Caller,
+        command: &'static str,
         options: &[&str],
         environment: &[(&'static str, &'static str)],
     ) -> Result<Server<'a>> {
         let socket = caller.directory("run")?.join("api.sock");
         let options = options.iter().map(ToString::to_string).collect();
-        let mut server = Server { caller, socket, options, environment: environment.to_vec(), running: None };
+        let mut server =
+            Server { caller, command, socket, options, environment: environment.to_vec(), running: None };
         server.start_again()?;
         Ok(server)
     }
@@ -80,13 +94,13 @@ impl<'a> Server<'a> {
     /// A start that must fail: its output.
     pub fn fails_to_start(&self) -> Result<Finished> {
         let socket = self.socket.display().to_string();
-        self.caller.paddock(["serve", "--socket", &socket])?.arguments(&self.options).finish()
+        self.caller.paddock([self.command, "--socket", &socket])?.arguments(&self.options).finish()
     }
 
     /// After [`Server::kill`].
     pub fn start_again(&mut self) -> Result<()> {
         let socket = self.socket.display().to_string();
-        let serve = self.caller.paddock(["serve", "--socket", &socket])?.arguments(&self.options);
+        let serve = self.caller.paddock([self.command, "--socket", &socket])?.arguments(&self.options);
         let with = self.environment.iter();
         let serve = with.fold(serve, |command, (name, value)| command.environment(name, value));
         let mut running = serve.start()?;

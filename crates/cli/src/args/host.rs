@@ -1,6 +1,8 @@
 //! Commands that belong to the host rather than to one sandbox.
 
+use super::gateway::{GATEWAY_HELP, GatewayArgs};
 use super::job::JobArgs;
+use super::node::NodeArgs;
 use super::pool::PoolArgs;
 use super::role::RoleName;
 use super::root_rights::RootMayInstallName;
@@ -11,6 +13,7 @@ use super::values;
 use super::verify::{VERIFY_HELP, VerifyArgs};
 use super::volume::VolumeArgs;
 use clap::{Args, Subcommand};
+use paddock_model::NodeNumber;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -19,6 +22,14 @@ pub enum HostCommand {
     /// Serve the HTTP API on a unix socket, and on an address if asked
     #[command(after_help = SERVE_HELP)]
     Serve(Box<ServeArgs>),
+    /// Serve one API in front of many servers, each with its own sandboxes
+    #[command(after_help = GATEWAY_HELP)]
+    Gateway(Box<GatewayArgs>),
+    /// Show the servers behind a gateway, and which of them get new sandboxes
+    #[command(
+        after_help = "Examples:\n  paddock node ls\n  paddock node cordon 7\n  paddock node uncordon 7"
+    )]
+    Node(NodeArgs),
     /// Say whether a server runs, or stop it
     Server(ServerArgs),
     /// Make, list and revoke the tokens that the server takes
@@ -65,6 +76,7 @@ Examples:
   paddock serve --listen 127.0.0.1:7070
   paddock serve --listen 0.0.0.0:443 --tls-cert cert.pem --tls-key key.pem --domain box.example.org
   paddock serve --keep-free 4GiB
+  paddock serve --listen 10.0.0.7:7070 --node 7 --gateway-key /etc/paddock/gateway.key --label zone=a
 
 Sandboxes keep running when the server ends, however it ends; the next one finds them.
 A server that is started before the one before it has gone waits for it, up to 30 seconds.
@@ -182,6 +194,19 @@ pub struct ServeArgs {
     /// Whose sandboxes may have a root that installs packages, or a user who becomes root
     #[arg(long, value_name = "WHO", value_enum, default_value = "everyone")]
     pub root_may_install: RootMayInstallName,
+    /// The number of this server among those behind one gateway, 0 to 4095: its ids begin with it [default: PADDOCK_NODE, else none]
+    #[arg(long, value_name = "NUMBER")]
+    pub node: Option<NodeNumber>,
+    /// The name under which the gateway shows it to people [default: the name of the host]
+    #[arg(long, value_name = "NAME", value_parser = values::node_name)]
+    pub node_name: Option<String>,
+    /// A label by which callers of the gateway choose it; repeatable
+    #[arg(long, value_name = "KEY=VALUE", value_parser = values::label)]
+    pub label: Vec<(String, String)>,
+    /// The key of the gateway, which then says who a caller is: 32 or more letters, digits and signs, in a file that only its owner
+    /// reads. Needs a node number
+    #[arg(long, value_name = "FILE")]
+    pub gateway_key: Option<PathBuf>,
     /// Let everybody who reaches it read /metrics
     #[arg(long)]
     pub open_metrics: bool,

@@ -105,9 +105,40 @@ pub fn pair(text: &str) -> Result<(String, String), String> {
     }
 }
 
+/// The name of a node, for people.
+pub fn node_name(text: &str) -> Result<String, String> {
+    match paddock_model::check_hostname(text) {
+        Ok(()) => Ok(text.to_string()),
+        Err(error) => Err(error.rule.to_string()),
+    }
+}
+
+/// A label of a node: both parts can stand in a header.
+pub fn label(text: &str) -> Result<(String, String), String> {
+    let plain = |text: &str| {
+        text.len() <= 63
+            && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'/'))
+    };
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() && plain(key) && plain(value) => {
+            Ok((key.to_string(), value.to_string()))
+        }
+        _ => Err("write KEY=VALUE, each at most 63 of a-z, A-Z, 0-9, `-`, `_`, `.` and `/`".to_string()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_label_has_a_key_and_only_plain_letters() {
+        assert_eq!(label("zone=eu-1"), Ok(("zone".into(), "eu-1".into())));
+        assert_eq!(label("gpu="), Ok(("gpu".into(), String::new())));
+        for bad in ["", "zone", "=x", "a b=c", "a=b c", "a=b\n", "a=b=c", &format!("a={}", "x".repeat(64))] {
+            label(bad).expect_err(bad);
+        }
+    }
 
     #[test]
     fn idle_has_a_time_and_perhaps_an_action() {

@@ -3,18 +3,21 @@
 //! The order of a start: the state directory's lock, then the listeners, then the sandboxes. Clients that come while
 //! sandboxes are taken over wait at the listeners instead of being refused.
 
-mod hangup;
-mod places;
-mod waiting;
+pub(super) mod hangup;
+mod node;
+pub(super) mod places;
+pub(super) mod waiting;
 
 use super::CommandError;
 use crate::args::host::ServeArgs;
 use crate::caller::Caller;
 use crate::{render, state};
 use hangup::Terminal;
+use node::{Node, NodeError};
 use paddock_engine::FindBackends;
 use paddock_fleet::{FirstUseOptions, Fleet, FleetError, FleetOptions, ReadyOptions};
 use paddock_jobs::{Jobs, JobsOptions};
+use paddock_model::NodeNumber;
 use paddock_records::store::{ServerLock, ServerPhase};
 use paddock_server::{Ended, ListenError, Listener, LogError, Options, Reload, Tls, TlsError};
 use paddock_storage::volumes::VolumesOptions;
@@ -37,6 +40,8 @@ pub enum ServeError {
     Log(#[from] LogError),
     #[error("PADDOCK_URL `{value}` is no place where this server can listen: {reason}")]
     Place { value: String, reason: &'static str },
+    #[error(transparent)]
+    Node(#[from] NodeError),
     #[error("the server could not begin anew")]
     BeginAnew(#[source] io::Error),
     #[error("the runtime could not be started")]
@@ -48,6 +53,7 @@ impl ServeError {
         match self {
             ServeError::Fleet(error) => error.hint.clone(),
             ServeError::Log(error) => error.hint(),
+            ServeError::Node(error) => error.hint(),
             ServeError::Place { .. } => Some(
                 "say where with --socket or --listen, which count more, or unset PADDOCK_URL".to_string(),
             ),
@@ -58,11 +64,12 @@ impl ServeError {
 
 pub fn execute(args: ServeArgs, caller: &mut Caller) -> Result<i32, CommandError> {
     let state_dir = state::prepare(&caller.environment)?;
-    let places = Places::choose(&args, &caller.environment, &state_dir)?;
+    let places = Places::choose(args.socket.as_deref(), args.listen, &caller.environment, &state_dir)?;
+    let node = Node::choose(&args, &caller.environment).map_err(ServeError::Node)?;
     paddock_server::start_log(args.json_logs, args.log_filter.as_deref()).map_err(ServeError::Log)?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ServeError::Runtime)?;
-    let next = runtime.block_on(serve(args, &state_dir, places, caller))?;
+    let next = runtime.block_on(serve(args, &state_dir, places, node, caller))?;
     // Remaining tasks, such as a read of a file, must not hold up the end.
     runtime.shutdown_background();
     match next {
@@ -86,15 +93,22 @@ fn begin_anew() -> io::Error {
     std::process::Command::new("/proc/self/exe").arg0(name).args(own).exec()
 }
 
+/// What a signal asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Heard {
+    End,
+    ReadAgain,
+}
+
 /// Heard from before anything is made: a signal during the start must not pass unheard.
-struct Signals {
+pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
 }
 
 impl Signals {
-    fn listen() -> Result<Signals, ServeError> {
+    pub(super) fn listen() -> Result<Signals, ServeError> {
         let heard = |kind| signal(kind).map_err(ServeError::Runtime);
         Ok(Signals {
             terminate: heard(SignalKind::terminate())?,
@@ -105,18 +119,19 @@ impl Signals {
 
     /// Ready when the server is to end. A hang-up reads files again, unless the server's own terminal went away.
     async fn end(&mut self, terminal: &Terminal, reload: &Reload) {
-        loop {
-            tokio::select! {
-                _ = self.terminate.recv() => return,
-                _ = self.interrupt.recv() => return,
-                _ = self.hangup.recv() => {}
-            }
-            if terminal.has_gone() {
-                return;
-            }
+        while self.heard(terminal).await == Heard::ReadAgain {
             let reload = reload.clone();
             let _ = tokio::task::spawn_blocking(move || reload.now()).await;
         }
+    }
+
+    pub(super) async fn heard(&mut self, terminal: &Terminal) -> Heard {
+        tokio::select! {
+            _ = self.terminate.recv() => return Heard::End,
+            _ = self.interrupt.recv() => return Heard::End,
+            _ = self.hangup.recv() => {}
+        }
+        if terminal.has_gone() { Heard::End } else { Heard::ReadAgain }
     }
 }
 
@@ -124,6 +139,7 @@ async fn serve(
     args: ServeArgs,
     state_dir: &Path,
     places: Places,
+    node: Node,
     caller: &mut Caller<'_>,
 ) -> Result<Next, ServeError> {
     let terminal = Terminal::look();
@@ -139,6 +155,9 @@ async fn serve(
         allow_hosts: args.allow_host.clone(),
         open_metrics: args.open_metrics,
         idle_exit: args.idle_exit.map(Duration::from_secs_f64),
+        gateway_key: node.gateway_key,
+        node_name: args.node_name.clone(),
+        labels: node.labels,
         ..Options::default()
     };
     let lock = tokio::select! {
@@ -149,7 +168,7 @@ async fn serve(
     let (listeners, addresses) = listen(&places, tls).await?;
     let variables = caller.environment.texts();
     let (fleet, jobs) =
-        open(args, state_dir, lock, variables, caller.backends).await.map_err(ServeError::Fleet)?;
+        open(args, node.number, state_dir, lock, variables, caller.backends).await.map_err(ServeError::Fleet)?;
     fleet.note_phase(ServerPhase::Serving, &addresses);
     for address in &addresses {
         let _ = writeln!(caller.stderr, "paddock: listening on {}", render::escape::line(address));
@@ -173,6 +192,7 @@ async fn serve(
 /// The sandboxes and jobs that are there already.
 async fn open(
     args: ServeArgs,
+    node: Option<NodeNumber>,
     state_dir: &Path,
     lock: ServerLock,
     variables: BTreeMap<String, String>,
@@ -200,6 +220,7 @@ async fn open(
         },
         root_may_install: args.root_may_install.into(),
         backends,
+        node,
         ..usual
     };
     paddock_engine::descriptors::take_all();
@@ -218,7 +239,10 @@ async fn open(
 }
 
 /// The listeners, and where they are, for people.
-async fn listen(places: &Places, tls: Option<Tls>) -> Result<(Vec<Listener>, Vec<String>), ListenError> {
+pub(super) async fn listen(
+    places: &Places,
+    tls: Option<Tls>,
+) -> Result<(Vec<Listener>, Vec<String>), ListenError> {
     let mut listeners = vec![Listener::unix(&places.socket).await?];
     let mut addresses = vec![format!("unix:{}", places.socket.display())];
     if let Some(address) = places.address {

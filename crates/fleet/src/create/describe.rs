@@ -138,9 +138,10 @@ impl Fleet {
             env.extend(certificates::environment());
         }
         env.extend(settings.env);
-        let id = paddock_engine::new_id()?;
+        let id = self.new_id()?;
         let record = Record {
             id,
+            node: self.0.node.number(),
             name: None,
             tenant: actor.tenant.clone(),
             state: SandboxState::Creating,

@@ -128,7 +128,7 @@ impl Fleet {
 
     async fn bake(&self, blueprint: &Blueprint, place: &Path) -> Result<(), FleetError> {
         let began_ns = now_ns();
-        let id = paddock_engine::new_id()?;
+        let id = self.new_id()?;
         let spec = Spec { disk: Disk::Memory, ..blueprint.spec.clone() };
         let (engine, backend, raised_id) = (self.0.engine.clone(), blueprint.backend.clone(), id.clone());
         let user = spec.user.clone();

@@ -175,7 +175,7 @@ impl Fleet {
     }
 
     async fn make_from(&self, blueprint: &Blueprint, origin: &MemberOrigin) -> Result<Member, FleetError> {
-        let id = paddock_engine::new_id()?;
+        let id = self.new_id()?;
         let made = self.make_parts(id.clone(), blueprint, origin).await;
         let parts = made.inspect_err(|_| self.free_disk(id.as_str()))?;
         Ok(self.member(id, parts))

@@ -229,7 +229,7 @@ impl Fleet {
 impl ParentVm {
     async fn make(fleet: &Fleet, blueprint: &Blueprint) -> Result<ParentVm, FleetError> {
         let began_ns = now_ns();
-        let id = paddock_engine::new_id()?;
+        let id = fleet.new_id()?;
         let spec = Spec { disk: Disk::Memory, ..blueprint.spec.clone() };
         let (engine, backend) = (fleet.0.engine.clone(), blueprint.backend.clone());
         let (raised_id, raised_spec) = (id.clone(), spec.clone());

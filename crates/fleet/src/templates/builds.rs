@@ -11,7 +11,7 @@ use paddock_model::api::{
     TemplateBuild,
 };
 use paddock_model::net::{NetLayer, NetSetting};
-use paddock_model::{Network, Policy, check_template_name};
+use paddock_model::{Network, NodeNumber, Policy, check_template_name};
 use paddock_records::access::Need;
 use paddock_records::store::{TemplateBuildRow, TemplateRow};
 use serde::{Deserialize, Serialize};
@@ -108,7 +108,7 @@ impl Fleet {
             settings: None,
         };
         let row = TemplateBuildRow {
-            id: new_uuid()?,
+            id: new_uuid(self.0.node.number())?,
             template,
             tenant: actor.tenant.clone(),
             finished: false,
@@ -149,7 +149,7 @@ impl Fleet {
         let uploads = uploads::directory(self.state_dir(), &actor.tenant);
         let recipe = Recipe { request: &request, parent, uploads: &uploads };
         let mut file = recipe.prepare().map_err(|error| invalid(super::super::request::chain(&error)))?;
-        let quota = self.0.store.quota(&actor.tenant)?;
+        let quota = self.quota_of(&actor.tenant)?;
         if let Some(most) = quota.memory_bytes {
             file.limits.memory = file.limits.memory.min(most);
         }
@@ -285,7 +285,7 @@ impl Fleet {
             return Ok(row.id);
         }
         let row = TemplateRow {
-            id: format!("{ID}{:016x}", paddock_engine::random()?),
+            id: format!("{ID}{:016x}", self.random_for_id()?),
             tenant: actor.tenant.clone(),
             name: name.into(),
             created_ms: now_ms(),
@@ -370,7 +370,7 @@ impl Fleet {
         let plain = |error: FleetError| (error.message, false);
         let slots = self.0.templates.slots.clone();
         let _slot = slots.acquire_owned().await.map_err(|error| (error.to_string(), false))?;
-        let quota = self.0.store.quota(&queued.tenant).map_err(|error| plain(error.into()))?;
+        let quota = self.quota_of(&queued.tenant).map_err(plain)?;
         let limits = &queued.file.limits;
         let need = Need { cpus: limits.cpus, memory_bytes: limits.memory, create: false };
         let permit = self.0.admission.acquire(&queued.tenant, need, &quota).await;
@@ -556,8 +556,9 @@ fn to_json(value: &impl Serialize) -> Result<String, FleetError> {
     serde_json::to_string(value).map_err(|error| FleetError::internal(&error))
 }
 
-fn new_uuid() -> Result<String, FleetError> {
+fn new_uuid(node: Option<NodeNumber>) -> Result<String, FleetError> {
     let high = u128::from(paddock_engine::random()?);
-    let bytes = (high << 64 | u128::from(paddock_engine::random()?)).to_be_bytes();
+    let random = high << 64 | u128::from(paddock_engine::random()?);
+    let bytes = node.map_or(random, |node| node.mark_uuid(random)).to_be_bytes();
     Ok(uuid::Builder::from_random_bytes(bytes).into_uuid().to_string())
 }

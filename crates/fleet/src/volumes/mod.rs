@@ -93,7 +93,7 @@ impl Fleet {
     /// The limits that this volume may grow to.
     async fn volume_limits(&self, tenant: &str, name: &str) -> Result<Limits, FleetError> {
         let defaults = Limits { bytes: MOST_BYTES, ..Limits::default() };
-        let Some(most) = self.0.store.quota(tenant)?.volume_bytes else { return Ok(defaults) };
+        let Some(most) = self.quota_of(tenant)?.volume_bytes else { return Ok(defaults) };
         let mut others = 0;
         for head in self.0.volumes.list(tenant).await?.iter().filter(|head| head.name != name) {
             others += head.version(None).ok().flatten().map_or(0, |version| version.bytes);
@@ -103,7 +103,7 @@ impl Fleet {
 
     /// Checks that one more may be made.
     async fn check_volume_count(&self, tenant: &str) -> Result<(), FleetError> {
-        let Some(most) = self.0.store.quota(tenant)?.volumes else { return Ok(()) };
+        let Some(most) = self.quota_of(tenant)?.volumes else { return Ok(()) };
         let have = self.0.volumes.list(tenant).await?.len();
         if have < most as usize {
             return Ok(());

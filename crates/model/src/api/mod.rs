@@ -5,12 +5,14 @@
 mod access;
 mod audit;
 mod changes;
+mod cluster;
 mod contexts;
 mod errors;
 mod execs;
 mod files;
 mod jobs;
 mod network;
+mod nodes;
 mod pools;
 mod ports;
 mod resources;
@@ -28,6 +30,7 @@ pub use access::{
 };
 pub use audit::{AuditOutput, AuditOutputState, AuditStream};
 pub use changes::{Change, ChangeKind, Changes, MergeConflict, MergeReport, MergeRequest, Since};
+pub use cluster::{ClusterNode, ClusterNodes};
 pub use contexts::{CodeError, CodeResult, Context, ContextState, CreateContext};
 pub use errors::{ApiError, ErrorDetails};
 pub use execs::{
@@ -44,6 +47,10 @@ pub use jobs::{
     JobRetries, JobSpec, JobState, JobTask, JobTaskPage, RetryOn, ScoreFrom, Verifier,
 };
 pub use network::{NetworkDecision, NetworkView};
+pub use nodes::{
+    GATEWAY_CALLER_HEADER, GATEWAY_HEADER, GATEWAY_PORT_HEADER, GATEWAY_PROTOCOL, GATEWAY_PROTOCOL_HEADER,
+    GatewayCaller, GatewayCallerError, NodePool, NodeReport, NodeState, gateway_protocols_meet,
+};
 pub use pools::{Pool, PoolMaker, PoolSize, ZygoteState};
 pub use ports::{SignPort, SignedPort};
 pub use resources::{Resource, ResourceList, SetResource};

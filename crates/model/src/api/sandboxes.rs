@@ -176,6 +176,9 @@ pub enum SandboxState {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Sandbox {
     pub id: String,
+    /// The node that it is on, where the server has a number (`serve --node`); its id begins with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     pub state: SandboxState,

@@ -2,6 +2,7 @@
 
 use super::queue::{Amount, Queue, Waiter};
 use paddock_model::api::{Quota, TenantUsage};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -130,6 +131,11 @@ impl Admission {
 
     pub fn usage(&self, tenant: &str) -> TenantUsage {
         self.0.lock().usage(tenant)
+    }
+
+    /// Sandboxes that hold room, of each tenant that has any.
+    pub fn live_by_tenant(&self) -> BTreeMap<String, u32> {
+        self.0.lock().live_by_tenant()
     }
 
     /// An error if no wait could help.

@@ -93,6 +93,12 @@ impl Queue {
         share.used = share.used.minus(amount);
     }
 
+    pub fn live_by_tenant(&self) -> BTreeMap<String, u32> {
+        let live = self.shares.iter().filter(|(_, share)| share.used.sandboxes > 0);
+        let count = |share: &Share| u32::try_from(share.used.sandboxes).unwrap_or(u32::MAX);
+        live.map(|(tenant, share)| (tenant.clone(), count(share))).collect()
+    }
+
     pub fn leave(&mut self, tenant: &str, ticket: u64) {
         let waiting = &mut self.share(tenant).waiting;
         if let Some(position) = waiting.iter().position(|waiter| waiter.ticket == ticket) {

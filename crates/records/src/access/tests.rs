@@ -88,6 +88,7 @@ async fn within_the_quota_nobody_waits_and_room_comes_back() {
     let second = admission.acquire("a", SMALL, &quota).await.unwrap();
     let usage = admission.usage("a");
     assert_eq!((usage.live_sandboxes, usage.cpus, usage.memory_bytes, usage.waiting), (2, 2.0, 200, 0));
+    assert_eq!(admission.live_by_tenant(), [("a".to_string(), 2)].into());
     let log = Log::default();
     let third = spawn(&admission, "a", "third", SMALL, quota.clone(), &log);
     settle().await;
@@ -99,6 +100,7 @@ async fn within_the_quota_nobody_waits_and_room_comes_back() {
     drop(second);
     settle().await;
     assert_eq!(admission.usage("a"), Default::default());
+    assert!(admission.live_by_tenant().is_empty());
     for need in [Need { cpus: 2.5, ..SMALL }, Need { memory_bytes: 251, ..SMALL }] {
         assert!(matches!(admission.acquire("a", need, &quota).await, Err(AdmissionError::Never { .. })));
     }

@@ -23,6 +23,11 @@ pub const CHECKS: &[Check] = &[
         title: "the server tells of itself, its host and the last verify; a stop with a parameter that nobody knows stops nothing",
         run: server,
     },
+    Check {
+        operations: &["node_report", "cordon_node", "uncordon_node"],
+        title: "the server reports as a node and takes new sandboxes; a cordon with a parameter that nobody knows changes nothing",
+        run: node,
+    },
     Check { operations: &["list_templates"], title: "the template is there", run: templates },
     Check {
         operations: &["set_pool", "get_pool", "list_pools", "delete_pool"],
@@ -83,6 +88,19 @@ fn server(place: &Place) -> Result<()> {
     ensure!(last["results"].is_array(), "{last}");
     place.call("POST", "/v1/server/stop?now=true", 400)?;
     place.get("/v1/server").map(drop)
+}
+
+/// Other checks make sandboxes meanwhile: it is not cordoned for them.
+fn node(place: &Place) -> Result<()> {
+    let report = place.get("/v1/node")?;
+    ensure!(
+        report["state"] == "ready" && report["protocol"].is_u64() && report["live"].is_object(),
+        "{report}"
+    );
+    place.call("POST", "/v1/node/cordon?now=true", 400)?;
+    let report = place.call("POST", "/v1/node/uncordon", 200)?.json()?;
+    ensure!(report["state"] == "ready", "{report}");
+    Ok(())
 }
 
 fn templates(place: &Place) -> Result<()> {

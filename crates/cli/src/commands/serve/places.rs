@@ -2,7 +2,6 @@
 //! same place when they have the same environment.
 
 use super::ServeError;
-use crate::args::host::ServeArgs;
 use crate::caller::Environment;
 use crate::client::{Address, address};
 use crate::commands::CommandError;
@@ -17,13 +16,14 @@ pub struct Places {
 
 impl Places {
     pub fn choose(
-        args: &ServeArgs,
+        socket: Option<&Path>,
+        listen: Option<SocketAddr>,
         environment: &Environment,
         state_dir: &Path,
     ) -> Result<Places, CommandError> {
         let own = || address::own_socket(environment, state_dir);
-        if args.socket.is_some() || args.listen.is_some() {
-            return Ok(Places { socket: args.socket.clone().unwrap_or_else(own), address: args.listen });
+        if socket.is_some() || listen.is_some() {
+            return Ok(Places { socket: socket.map_or_else(own, Path::to_path_buf), address: listen });
         }
         match address::configured(environment)? {
             None => Ok(Places { socket: own(), address: None }),

@@ -10,6 +10,7 @@ use super::{code, files, filesystem, process, process_calls, routes, sandboxes, 
 use crate::app::App;
 use crate::auth;
 use crate::errors::shorten;
+use crate::gateway;
 use crate::own_token;
 use crate::peer::Peer;
 use crate::ports;
@@ -18,16 +19,16 @@ use crate::revoked::{self, Leash};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use paddock_fleet::{Admitted, Revoked};
+use paddock_fleet::{Actor, Admitted, Revoked};
 use paddock_model::api::SandboxState;
 
 /// As the server's log and numbers name all of these requests.
 pub const ROUTE_NAME: &str = "e2b sandbox";
 
-const SANDBOX: &str = "e2b-sandbox-id";
-const PORT: &str = "e2b-sandbox-port";
-const ENVD_TOKEN: &str = "x-access-token";
-const TRAFFIC_TOKEN: &str = "e2b-traffic-access-token";
+pub const SANDBOX: &str = "e2b-sandbox-id";
+pub const PORT: &str = "e2b-sandbox-port";
+pub const ENVD_TOKEN: &str = "x-access-token";
+pub const TRAFFIC_TOKEN: &str = "e2b-traffic-access-token";
 /// Where E2B's own agent would listen.
 const ENVD: u16 = 49983;
 const CODE_INTERPRETER: u16 = 49999;
@@ -70,7 +71,8 @@ async fn answered(app: App, request: Request) -> Response {
         true => RpcError::from(refusal).unary(),
         false => refusal.into_response(),
     };
-    match enter(&app, request.method(), request.uri(), request.headers()).await {
+    let named = gateway::holder(request.extensions());
+    match enter(&app, request.method(), request.uri(), request.headers(), named).await {
         Err(refusal) => refuse(refusal),
         Ok((inside, port, revoked)) => {
             auth::is_known(request.extensions());
@@ -89,7 +91,15 @@ async fn answered(app: App, request: Request) -> Response {
 }
 
 /// Admits the caller by its token. Returns the running sandbox, the port that the request names, and the watch for a revocation.
-async fn enter(app: &App, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(Inside, u16, Revoked)> {
+///
+/// `named`: the holder of the API key that the token was sealed for, where a gateway says so.
+async fn enter(
+    app: &App,
+    method: &Method,
+    uri: &Uri,
+    headers: &HeaderMap,
+    named: Option<&Actor>,
+) -> Result<(Inside, u16, Revoked)> {
     let id = text(headers, SANDBOX, LONGEST_ID)?.unwrap_or_default();
     let port = match text(headers, PORT, 5)? {
         None => ENVD,
@@ -100,7 +110,7 @@ async fn enter(app: &App, method: &Method, uri: &Uri, headers: &HeaderMap) -> Re
     let is_signed = port == ENVD && uri.path() == FILES && !headers.contains_key(ENVD_TOKEN);
     let Admitted { actor, revoked } = match is_signed && signatures::is_signed(uri) {
         true => Wanted::of(uri.query())?.admit(app, Operation::of(method), id).await?,
-        false => admit(app, headers, id, port).await?,
+        false => admit(app, headers, id, port, named).await?,
     };
     if actor.only_reads() {
         return Err(auth::reads_only().into());
@@ -117,12 +127,18 @@ async fn enter(app: &App, method: &Method, uri: &Uri, headers: &HeaderMap) -> Re
 }
 
 /// Commands and files want the one token; other ports take either.
-async fn admit(app: &App, headers: &HeaderMap, id: &str, port: u16) -> Result<Admitted> {
+async fn admit(
+    app: &App,
+    headers: &HeaderMap,
+    id: &str,
+    port: u16,
+    named: Option<&Actor>,
+) -> Result<Admitted> {
     let envd = text(headers, ENVD_TOKEN, LONGEST_TOKEN)?.map(|token| (Grant::Envd, token));
     let traffic = text(headers, TRAFFIC_TOKEN, LONGEST_TOKEN)?.map(|token| (Grant::Traffic, token));
     let shown = envd.into_iter().chain(traffic.filter(|_| port != ENVD));
     for (grant, token) in shown {
-        if let Some(admitted) = grant.admit(app, id, token).await? {
+        if let Some(admitted) = grant.admit(app, id, token, named).await? {
             return Ok(admitted);
         }
     }

@@ -4,7 +4,7 @@
 //! as that API key is, and only for that sandbox or volume.
 
 use crate::app::App;
-use paddock_fleet::{Admitted, FleetError, same_secret};
+use paddock_fleet::{Actor, Admitted, FleetError, same_secret};
 
 const VOLUME_PURPOSE: &str = "e2b volume content";
 
@@ -32,9 +32,17 @@ impl Grant {
 
     /// The holder of the API key that the token was sealed for. The sandbox is not looked up: a token that is not sealed for it
     /// learns nothing of whether it exists.
-    pub async fn admit(self, app: &App, sandbox: &str, token: &str) -> Result<Option<Admitted>, FleetError> {
+    ///
+    /// `named`: the holder of that API key, where a gateway says so.
+    pub async fn admit(
+        self,
+        app: &App,
+        sandbox: &str,
+        token: &str,
+        named: Option<&Actor>,
+    ) -> Result<Option<Admitted>, FleetError> {
         match sealed_key(token, |key| self.token(app, sandbox, key)) {
-            Some(key) => app.fleet().admit_token(key).await,
+            Some(key) => app.fleet().admit_named(key, named).await,
             None => Ok(None),
         }
     }

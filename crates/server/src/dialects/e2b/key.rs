@@ -6,6 +6,7 @@
 use super::errors::Refusal;
 use crate::app::App;
 use crate::auth::{self, Known};
+use crate::gateway;
 use crate::revoked::{self, Leash};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method};
@@ -17,15 +18,14 @@ use std::borrow::Cow;
 
 pub const HEADER: &str = "x-api-key";
 const PREFIX: &str = "e2b_";
-const OWN_PREFIX: &str = "pdk_";
+pub const OWN_PREFIX: &str = "pdk_";
 
 /// Lets through who holds a token and may use this method.
 pub async fn require(State(app): State<App>, mut request: Request, next: Next) -> Result<Response, Refusal> {
-    let key = key(request.headers())?;
-    let Some(admitted) = app.fleet().authenticate(&own_form(key)).await else {
-        return Err(Refusal::unauthorized("this API key is not known; paddock token create --e2b makes one"));
+    let Known { actor, revoked } = match gateway::caller(request.extensions())? {
+        Some(actor) => Known { actor, revoked: None },
+        None => identify(&app, request.headers()).await?,
     };
-    let Known { actor, revoked } = admitted.into();
     if actor.only_reads() && *request.method() != Method::GET {
         return Err(auth::reads_only().into());
     }
@@ -34,6 +34,14 @@ pub async fn require(State(app): State<App>, mut request: Request, next: Next) -
     let leash = revoked.map(|revoked| Leash::new(revoked, &request));
     request.extensions_mut().insert(actor);
     Ok(revoked::bounded(leash, next.run(request)).await)
+}
+
+/// The holder of the key.
+pub async fn identify(app: &App, headers: &HeaderMap) -> Result<Known, Refusal> {
+    match app.fleet().authenticate(&own_form(key(headers)?)).await {
+        Some(admitted) => Ok(admitted.into()),
+        None => Err(Refusal::unauthorized("this API key is not known; paddock token create --e2b makes one")),
+    }
 }
 
 fn key(headers: &HeaderMap) -> Result<&str, Refusal> {

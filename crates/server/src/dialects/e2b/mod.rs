@@ -63,13 +63,19 @@ mod watch;
 mod watchers;
 
 use crate::app::App;
+use crate::errors::Failure;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 
-pub use data_plane::{ROUTE_NAME, answer as data_plane, is_for_named, is_for_sandbox, named};
-pub use key::{HEADER as KEY_HEADER, own_form};
+pub use data_plane::{
+    ENVD_TOKEN, PORT, ROUTE_NAME, SANDBOX, TRAFFIC_TOKEN, answer as data_plane, is_for_named, is_for_sandbox,
+    named,
+};
+pub use errors::Refusal;
+pub use key::{HEADER as KEY_HEADER, OWN_PREFIX as TOKEN_PREFIX, identify, own_form};
 pub use public_ports::visitor;
 pub use request_hosts::request_host;
+pub use timestamps::parse as parse_time;
 pub use unsupported::{refuse, speaks};
 
 /// The memory of the dialect between requests. A new server goes on without it.
@@ -80,6 +86,11 @@ pub struct State {
     executions: code::Executions,
     versions: versions::Seen,
     issued: signatures::Issued,
+}
+
+/// A failure of the server itself, as E2B's clients are told of it.
+pub fn refusal(failure: Failure) -> Refusal {
+    failure.into()
 }
 
 routes::table!(KEYED, keyed {

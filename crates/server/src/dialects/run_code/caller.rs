@@ -7,7 +7,7 @@ use super::errors::Refusal;
 use crate::app::App;
 use crate::auth::{self, Known};
 use crate::errors::Failure;
-use crate::peer::Peer;
+use crate::gateway;
 use crate::revoked::{self, Leash};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, header};
@@ -18,9 +18,11 @@ use base64::engine::general_purpose::STANDARD;
 
 /// Lets through who holds a token that may run code, and the owner by the unix socket.
 pub async fn require(State(app): State<App>, mut request: Request, next: Next) -> Result<Response, Refusal> {
-    let peer = request.extensions().get::<Peer>().copied();
-    let secret = secret(request.headers())?;
-    let known = auth::identify(&app, peer, secret.as_deref()).await;
+    let secret = match gateway::caller(request.extensions())? {
+        Some(_) => None,
+        None => secret(request.headers())?,
+    };
+    let known = auth::identify(&app, request.extensions(), secret.as_deref()).await;
     let Known { actor, revoked } = known.map_err(with_url)?;
     if actor.only_reads() {
         return Err(auth::reads_only().into());

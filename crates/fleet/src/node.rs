@@ -1,0 +1,215 @@
+//! This server as one node of many behind a gateway: its number in every id, whether it takes new sandboxes, and the quotas that the
+//! gateway tells.
+
+use super::{Fleet, FleetError, Kind, blocking};
+use paddock_model::api::Quota;
+use paddock_model::{NodeNumber, SandboxId};
+use paddock_records::store::Store;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::task::JoinHandle;
+
+/// The setting in the store; present and not empty: cordoned.
+const CORDONED: &str = "node_cordoned";
+/// The most tenants whose told quota is remembered. Then it begins anew: each request tells its tenant's again.
+const MOST_TOLD: usize = 65_536;
+/// Backends are tried again after so long: one may have been installed meanwhile.
+const BACKENDS_KEPT_FOR: Duration = Duration::from_secs(60);
+
+pub(super) struct Node {
+    number: Option<NodeNumber>,
+    cordoned: AtomicBool,
+    /// One change at a time, so that the store and the memory agree.
+    changing: Mutex<()>,
+    told: Mutex<HashMap<String, Quota>>,
+    backends: Mutex<Option<(Instant, Vec<String>)>>,
+    /// Held while backends are tried.
+    trying: tokio::sync::Mutex<()>,
+}
+
+impl Node {
+    pub(super) fn open(number: Option<NodeNumber>, store: &Store) -> Result<Node, FleetError> {
+        let cordoned = store.setting(CORDONED)?.is_some_and(|value| !value.is_empty());
+        Ok(Node {
+            number,
+            cordoned: cordoned.into(),
+            changing: Mutex::default(),
+            told: Mutex::default(),
+            backends: Mutex::default(),
+            trying: tokio::sync::Mutex::default(),
+        })
+    }
+
+    pub(super) fn number(&self) -> Option<NodeNumber> {
+        self.number
+    }
+
+    /// Returns true if it is another quota than before.
+    fn tell(&self, tenant: &str, quota: &Quota) -> bool {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.get(tenant) == Some(quota) {
+            return false;
+        }
+        if told.len() >= MOST_TOLD && !told.contains_key(tenant) {
+            told.clear();
+        }
+        told.insert(tenant.into(), quota.clone());
+        true
+    }
+
+    /// The backends that worked when they were tried last, and true if that was long ago.
+    fn backends(&self) -> Option<(Vec<String>, bool)> {
+        let known = self.backends.lock().unwrap_or_else(PoisonError::into_inner);
+        known.as_ref().map(|(at, names)| (names.clone(), at.elapsed() >= BACKENDS_KEPT_FOR))
+    }
+
+    fn told(&self, tenant: &str) -> Option<Quota> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).get(tenant).cloned()
+    }
+}
+
+impl Fleet {
+    /// The number of this server among those behind one gateway, if it has one.
+    pub fn node_number(&self) -> Option<NodeNumber> {
+        self.0.node.number
+    }
+
+    /// An id of a sandbox, with the number of this node where it has one.
+    pub(super) fn new_id(&self) -> Result<SandboxId, FleetError> {
+        Ok(SandboxId::from_random(self.random_for_id()?))
+    }
+
+    /// Random bits for an id of 16 hexadecimal digits. The first three are the number of this node where it has one.
+    pub fn random_for_id(&self) -> Result<u64, FleetError> {
+        let random = paddock_engine::random()?;
+        Ok(self.0.node.number.map_or(random, |node| node.mark(random)))
+    }
+
+    /// True if it takes no new sandbox.
+    pub fn is_cordoned(&self) -> bool {
+        self.0.node.cordoned.load(Ordering::Acquire)
+    }
+
+    /// From now on it takes no new sandbox, or takes them again; also after a restart.
+    pub fn cordon(&self, cordoned: bool) -> Result<(), FleetError> {
+        let node = &self.0.node;
+        let _changing = node.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.0.store.set_setting(CORDONED, if cordoned { b"1" } else { b"" })?;
+        if node.cordoned.swap(cordoned, Ordering::AcqRel) != cordoned {
+            tracing::info!(cordoned, "the node was cordoned, or takes new sandboxes again");
+        }
+        Ok(())
+    }
+
+    pub(super) fn unless_cordoned(&self) -> Result<(), FleetError> {
+        if !self.is_cordoned() {
+            return Ok(());
+        }
+        let message = match self.0.node.number {
+            Some(number) => format!("node {number} is cordoned: it takes no new sandboxes"),
+            None => "this server is cordoned: it takes no new sandboxes".into(),
+        };
+        Err(FleetError::new(Kind::Unavailable, "node_cordoned", message)
+            .hint("create it on another node, or have this one uncordoned: POST /v1/node/uncordon"))
+    }
+
+    /// The quota of a tenant as a gateway tells it. It counts instead of the stored one, until another is told or the server ends.
+    pub fn tell_quota(&self, tenant: &str, quota: &Quota) {
+        if self.0.node.tell(tenant, quota) {
+            self.0.admission.set_quota(tenant, quota);
+        }
+    }
+
+    /// The quota that counts.
+    pub(super) fn quota_of(&self, tenant: &str) -> Result<Quota, FleetError> {
+        match self.0.node.told(tenant) {
+            Some(quota) => Ok(quota),
+            None => Ok(self.0.store.quota(tenant)?),
+        }
+    }
+
+    /// Sandboxes that hold room, of each tenant that has any.
+    pub fn live_by_tenant(&self) -> BTreeMap<String, u32> {
+        self.0.admission.live_by_tenant()
+    }
+
+    /// The names of the backends that work on this host, tried about once a minute. Only the first call waits for them.
+    pub async fn working_backends(&self) -> Result<Vec<String>, FleetError> {
+        let known = self.0.node.backends();
+        let tried = match &known {
+            Some((names, false)) => return Ok(names.clone()),
+            _ => self.try_backends(),
+        };
+        if let Some((names, _)) = known {
+            return Ok(names);
+        }
+        tried.await.map_err(|error| FleetError::internal(&error))??;
+        Ok(self.0.node.backends().map(|(names, _)| names).unwrap_or_default())
+    }
+
+    /// Goes on when the caller goes away: one that is impatient would never learn of slow ones otherwise.
+    fn try_backends(&self) -> JoinHandle<Result<(), FleetError>> {
+        // Not the fleet itself, which could not be closed meanwhile.
+        let (node, engine) = (self.0.node.clone(), self.0.engine.clone());
+        tokio::spawn(async move {
+            let _turn = node.trying.lock().await;
+            if matches!(node.backends(), Some((_, false))) {
+                return Ok(());
+            }
+            let names = blocking(move || {
+                let tried = engine.probe().into_iter().filter(|backend| backend.usable);
+                Ok(tried.map(|backend| backend.backend).collect::<Vec<String>>())
+            })
+            .await?;
+            *node.backends.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), names));
+            Ok(())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quota(live_sandboxes: u32) -> Quota {
+        Quota { live_sandboxes: Some(live_sandboxes), ..Quota::default() }
+    }
+
+    #[test]
+    fn a_told_quota_counts_until_the_next() {
+        let state = tempfile::tempdir().unwrap();
+        let store = Store::open(state.path()).unwrap();
+        let node = Node::open(None, &store).unwrap();
+        assert_eq!(node.told("a"), None);
+        assert!(node.tell("a", &quota(1)) && !node.tell("a", &quota(1)) && node.tell("a", &quota(2)));
+        assert_eq!((node.told("a"), node.told("b")), (Some(quota(2)), None));
+    }
+
+    #[test]
+    fn told_quotas_take_bounded_memory() {
+        let state = tempfile::tempdir().unwrap();
+        let store = Store::open(state.path()).unwrap();
+        let node = Node::open(None, &store).unwrap();
+        for number in 0..=MOST_TOLD {
+            node.tell(&format!("t{number}"), &quota(1));
+        }
+        assert_eq!(node.told("t0"), None);
+        assert_eq!(node.told(&format!("t{MOST_TOLD}")), Some(quota(1)));
+    }
+
+    #[test]
+    fn a_cordon_is_kept() {
+        let state = tempfile::tempdir().unwrap();
+        let number = NodeNumber::try_from(10).unwrap();
+        let store = Store::open(state.path()).unwrap();
+        let node = Node::open(Some(number), &store).unwrap();
+        assert!(!node.cordoned.load(Ordering::Acquire));
+        assert_eq!(node.number(), Some(number));
+        store.set_setting(CORDONED, b"1").unwrap();
+        assert!(Node::open(None, &store).unwrap().cordoned.load(Ordering::Acquire));
+        store.set_setting(CORDONED, b"").unwrap();
+        assert!(!Node::open(None, &store).unwrap().cordoned.load(Ordering::Acquire));
+    }
+}

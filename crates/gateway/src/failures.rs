@@ -1,0 +1,74 @@
+//! What a gateway itself refuses, beside what a node does.
+
+use crate::node::Node;
+use axum::http::StatusCode;
+use paddock_server::front::{Failure, shorten};
+
+/// The node gave no answer, or none that is one.
+pub fn unreachable(node: &Node, detail: &str) -> Failure {
+    let message = format!("{} cannot be reached: {}", node.title(), shorten(detail));
+    with_retry(Failure::new(StatusCode::BAD_GATEWAY, "node_unreachable", message)).hint(
+        "Its sandboxes go on if it lives. GET /v1/nodes shows what the gateway knows; ask again in some seconds.",
+    )
+}
+
+/// The node exists, and does not believe this gateway.
+pub fn refuses_gateway(node: &Node) -> Failure {
+    let message = format!("{} refuses the key of this gateway", node.title());
+    Failure::new(StatusCode::BAD_GATEWAY, "node_refuses_gateway", message)
+        .hint("Its owner starts it with --gateway-key and the same file.")
+}
+
+pub fn no_such_thing(code: &'static str, thing: &str, id: &str) -> Failure {
+    let message = format!("there is no {thing} {:?}", shorten(id));
+    Failure::new(StatusCode::NOT_FOUND, code, message)
+}
+
+/// An id of a node that is not among those that this gateway has heard of.
+pub fn not_heard_of(id: &str, nodes: &[String]) -> Failure {
+    let message = format!(
+        "the node of {:?} is not known: {} did not report since this gateway began",
+        shorten(id),
+        shorten(&nodes.join(", "))
+    );
+    with_retry(Failure::new(StatusCode::SERVICE_UNAVAILABLE, "node_unreachable", message))
+        .hint("GET /v1/nodes shows why. The sandbox goes on if its node lives.")
+}
+
+pub fn missing_nodes(name: &str, nodes: &[String]) -> Failure {
+    let message =
+        format!("it is not known who has {:?}: {} did not answer", shorten(name), shorten(&nodes.join(", ")));
+    with_retry(Failure::new(StatusCode::SERVICE_UNAVAILABLE, "node_unreachable", message))
+        .hint("Use the id, which says its node, or ask again when the node is back.")
+}
+
+pub fn on_two_nodes(name: &str, nodes: &[String]) -> Failure {
+    let message = format!("{:?} is a name on {}", shorten(name), shorten(&nodes.join(" and on ")));
+    Failure::new(StatusCode::CONFLICT, "name_on_two_nodes", message).hint("Use the id, which says its node.")
+}
+
+pub fn not_in_cluster(operation: &str) -> Failure {
+    let message = format!("a gateway does not have {operation} yet");
+    Failure::new(StatusCode::NOT_IMPLEMENTED, "not_in_cluster", message)
+        .hint("Ask a node directly, at its own address and with a token of its own. docs/guides/cluster.md lists what a gateway has.")
+}
+
+pub fn no_place(reason: &str) -> Failure {
+    let message = format!("no node can take this sandbox: {reason}");
+    with_retry(Failure::new(StatusCode::SERVICE_UNAVAILABLE, "no_node", message))
+        .hint("GET /v1/nodes, or `paddock node ls`, shows the state of each.")
+}
+
+pub fn lost_during_create(node: &Node) -> Failure {
+    let message =
+        format!("{} was lost while it created the sandbox, and it is not known whether it did", node.title());
+    Failure::new(StatusCode::SERVICE_UNAVAILABLE, "node_lost_during_create", message).hint(
+        "A list shows the sandbox when the node is back; with the same Idempotency-Key the node then answers with the same one. \
+         Without a new key nothing is made twice on that node.",
+    )
+}
+
+fn with_retry(mut failure: Failure) -> Failure {
+    failure.retry_after_seconds = Some(2);
+    failure
+}

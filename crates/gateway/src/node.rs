@@ -1,0 +1,180 @@
+//! One node: where it is, and what it last said of itself.
+
+use crate::link::Link;
+use crate::sources::NodeSource;
+use paddock_model::NodeNumber;
+use paddock_model::api::{GATEWAY_PROTOCOL, NodeReport, NodeState, gateway_protocols_meet};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+/// A report that is older says nothing of now.
+const FRESH: Duration = Duration::from_secs(5);
+
+pub struct Node {
+    pub source: NodeSource,
+    pub link: Link,
+    seen: RwLock<Seen>,
+    polling: AtomicBool,
+}
+
+/// What is known of a node at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct Seen {
+    /// The last number that it reported: ids have it, also while the node is away.
+    pub number: Option<NodeNumber>,
+    pub report: Option<Arc<NodeReport>>,
+    pub heard: Option<Instant>,
+    /// Why the last question brought nothing usable.
+    pub problem: Option<String>,
+}
+
+impl Seen {
+    /// The report, where it is about now. One answer that was lost on the way changes nothing yet.
+    pub fn fresh(&self) -> Option<&Arc<NodeReport>> {
+        let heard = self.heard.is_some_and(|heard| heard.elapsed() < FRESH);
+        self.report.as_ref().filter(|_| heard)
+    }
+
+    /// It was asked, and does not answer any more. Nobody waits for it.
+    pub fn is_away(&self) -> bool {
+        self.problem.is_some() && self.fresh().is_none()
+    }
+}
+
+/// Why a question for the report brought none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trouble {
+    /// No answer came in time.
+    Silent(String),
+    /// It answers, and cannot be used.
+    Unusable(String),
+}
+
+impl Node {
+    pub fn new(source: NodeSource) -> Node {
+        let link = Link::new(source.address.clone());
+        Node { source, link, seen: RwLock::default(), polling: AtomicBool::new(false) }
+    }
+
+    pub fn seen(&self) -> Seen {
+        self.seen.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn number(&self) -> Option<NodeNumber> {
+        self.seen.read().unwrap_or_else(PoisonError::into_inner).number
+    }
+
+    /// For messages: its number where it is known, else its address.
+    pub fn title(&self) -> String {
+        match self.number() {
+            Some(number) => format!("node {number}"),
+            None => format!("the node at {}", self.source.address),
+        }
+    }
+
+    /// Its own labels, and those of the gateway's list, which count more.
+    pub fn labels(&self, report: &NodeReport) -> BTreeMap<String, String> {
+        let mut labels = report.labels.clone();
+        labels.extend(self.source.labels.clone());
+        labels
+    }
+
+    /// What it said of itself, or why nothing usable came.
+    pub fn heard(&self, said: Result<NodeReport, Trouble>) {
+        let checked = said.and_then(check);
+        let mut seen = self.seen.write().unwrap_or_else(PoisonError::into_inner);
+        let before = seen.problem.take();
+        match checked {
+            Ok((number, report)) => {
+                *seen = Seen {
+                    number: Some(number),
+                    report: Some(Arc::new(report)),
+                    heard: Some(Instant::now()),
+                    problem: None,
+                };
+                if before.is_some() {
+                    tracing::warn!(node = %number, address = %self.source.address, "a node is back");
+                }
+            }
+            Err(trouble) => {
+                let problem = match trouble {
+                    Trouble::Silent(problem) => problem,
+                    Trouble::Unusable(problem) => {
+                        seen.heard = None;
+                        problem
+                    }
+                };
+                if before.as_ref() != Some(&problem) {
+                    tracing::warn!(address = %self.source.address, problem, "a node cannot be used");
+                }
+                seen.problem = Some(problem);
+            }
+        }
+    }
+
+    /// False if a question is under way already: a slow node is asked once at a time.
+    pub fn begin_poll(&self) -> bool {
+        !self.polling.swap(true, Ordering::AcqRel)
+    }
+
+    pub fn end_poll(&self) {
+        self.polling.store(false, Ordering::Release);
+    }
+}
+
+/// A report that a gateway can work with, and the number of its node.
+fn check(report: NodeReport) -> Result<(NodeNumber, NodeReport), Trouble> {
+    if !gateway_protocols_meet(report.protocol, GATEWAY_PROTOCOL) {
+        return Err(Trouble::Unusable(format!(
+            "it speaks version {} of the protocol between gateway and node, and this gateway speaks {GATEWAY_PROTOCOL}",
+            report.protocol
+        )));
+    }
+    match report.node.map(NodeNumber::try_from) {
+        Some(Ok(number)) => Ok((number, report)),
+        Some(Err(error)) => Err(Trouble::Unusable(format!("its report makes no sense: {error}"))),
+        None => Err(Trouble::Unusable("it has no number: it was started without --node".into())),
+    }
+}
+
+/// As `paddock node ls` shows it.
+pub fn state_name(state: NodeState) -> &'static str {
+    match state {
+        NodeState::Ready => "ready",
+        NodeState::Cordoned => "cordoned",
+        NodeState::Draining => "draining",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::tests::report;
+
+    #[test]
+    fn only_a_report_of_this_protocol_with_a_number_is_used() {
+        assert_eq!(check(report(7)).expect("fine").0.get(), 7);
+        for wrong in [
+            NodeReport { protocol: GATEWAY_PROTOCOL + 2, ..report(7) },
+            NodeReport { node: None, ..report(7) },
+            NodeReport { node: Some(4096), ..report(7) },
+        ] {
+            check(wrong).expect_err("refused");
+        }
+    }
+
+    #[test]
+    fn a_lost_answer_changes_nothing_yet_and_nonsense_does_at_once() {
+        let node = Node::new(crate::nodes::tests::source("http://a:1"));
+        node.heard(Err(Trouble::Silent("refused".into())));
+        assert!(node.seen().is_away());
+        node.heard(Ok(report(7)));
+        node.heard(Err(Trouble::Silent("late".into())));
+        assert!(node.seen().fresh().is_some() && !node.seen().is_away());
+        node.heard(Err(Trouble::Unusable("nonsense".into())));
+        assert!(node.seen().is_away());
+        assert_eq!(node.number().map(NodeNumber::get), Some(7));
+    }
+}

@@ -1,0 +1,137 @@
+//! Ports inside, by path and by host name. A token that the home knows is taken out of the request here, as a server does it; whatever else
+//! opens a port (a right that the node signed, a token of E2B's, a port that is open to everybody) the node judges.
+
+use crate::forward::{self, ForPort, Pass};
+use crate::gateway::Gateway;
+use crate::resolve::{self, Kind};
+use crate::who::{self, Who};
+use axum::extract::Request;
+use axum::http::{HeaderMap, Method, Uri, header};
+use axum::response::Response;
+use paddock_server::front::{self, App, E2B_ENVD_TOKEN, E2B_TRAFFIC_TOKEN, Failure, Known, parse_cookie};
+
+/// Which port, and how the client named it.
+pub struct Place {
+    pub sandbox: String,
+    /// Where the host names it.
+    pub port: Option<u16>,
+    /// The path before the path inside; empty where the host names the port.
+    pub prefix: String,
+    pub rest: String,
+}
+
+impl Place {
+    fn kind(&self) -> ForPort {
+        if self.port.is_some() { ForPort::ByHost } else { ForPort::No }
+    }
+}
+
+pub async fn through(
+    gateway: &Gateway,
+    app: &App,
+    place: Place,
+    mut request: Request,
+) -> Result<Response, Failure> {
+    if place.port.is_some() && speaks_e2b(request.headers()) {
+        return data_plane(gateway, app, &place.sandbox, place.port, request).await;
+    }
+    let parameter = front::token_parameter(request.uri().query());
+    if let Some(secret) = parameter.as_deref().filter(|_| *request.method() == Method::GET)
+        && let Some(known) = holder_of(app, secret).await
+    {
+        refuse_reader(&known)?;
+        return Ok(front::set_cookie_and_lead_on(&place.prefix, &place.rest, &request, secret));
+    }
+    let Some((known, mut secrets)) = known(app, &request).await? else {
+        return stranger(gateway, app, &place, request).await;
+    };
+    refuse_reader(&known)?;
+    secrets.extend(parameter);
+    secrets.extend(front::tokens_shown(app, request.headers()).await);
+    if front::holds(place.rest.as_bytes(), &secrets) {
+        return Err(Failure::invalid("the path holds a token of this server, which does not go inside")
+            .hint("Send the token by Authorization, or by the cookie paddock_token."));
+    }
+    front::take_cookie(request.headers_mut());
+    let query = front::clean_query(request.uri().query(), &secrets);
+    front::clean_headers(request.headers_mut(), &secrets);
+    let target: Result<Uri, _> = format!("{}{query}", request.uri().path()).parse();
+    let host = request.uri().authority().and_then(|authority| authority.as_str().parse().ok());
+    if let Some(host) = host {
+        // Of HTTP/2, whose target holds it.
+        request.headers_mut().insert(header::HOST, host);
+    }
+    *request.uri_mut() = target.map_err(|_| Failure::invalid("the path is not valid"))?;
+    let who = Who::known(app, known, &request).await?;
+    let node = resolve::node_of(&gateway.nodes, Some(&who.header), Kind::Sandbox, &place.sandbox).await?;
+    Ok(forward::pass(app, &node, request, Pass { for_port: place.kind(), ..Pass::of(&who) }).await)
+}
+
+/// The caller by cookie, else by Authorization, else by the owner's socket, if the home knows one; and the secrets that were shown.
+async fn known(app: &App, request: &Request) -> Result<Option<(Known, Vec<String>)>, Failure> {
+    if let Some(secret) = parse_cookie(request.headers())
+        && let Some(known) = holder_of(app, &secret).await
+    {
+        return Ok(Some((known, vec![secret])));
+    }
+    match front::bearer(request.headers())?.map(str::to_string) {
+        Some(secret) => Ok(holder_of(app, &secret).await.map(|known| (known, vec![secret]))),
+        None => {
+            let owner = front::identify(app, request.extensions(), None).await.ok();
+            // The owner may have been given a right to try: the socket says enough.
+            Ok(owner.map(|known| (known, Vec::new())))
+        }
+    }
+}
+
+async fn holder_of(app: &App, secret: &str) -> Option<Known> {
+    app.fleet().authenticate(secret).await.map(Known::from)
+}
+
+fn refuse_reader(known: &Known) -> Result<(), Failure> {
+    match known.actor.only_reads() {
+        true => Err(front::reads_only()),
+        false => Ok(()),
+    }
+}
+
+/// As the client sent it. The node knows the rights that it signed.
+async fn stranger(
+    gateway: &Gateway,
+    app: &App,
+    place: &Place,
+    request: Request,
+) -> Result<Response, Failure> {
+    let node = resolve::node_of(&gateway.nodes, None, Kind::Sandbox, &place.sandbox).await?;
+    let bearer = front::bearer(request.headers()).ok().flatten().map(str::to_string);
+    let shown = [front::token_parameter(request.uri().query()), parse_cookie(request.headers()), bearer];
+    let token = shown.into_iter().flatten().find_map(|right| who::claim(&right).token);
+    let holder = who::holder(app, token.as_deref(), &request).await;
+    Ok(forward::pass(app, &node, request, Pass { for_port: place.kind(), ..Pass::of_holder(holder) }).await)
+}
+
+fn speaks_e2b(headers: &HeaderMap) -> bool {
+    [E2B_ENVD_TOKEN, E2B_TRAFFIC_TOKEN].iter().any(|name| headers.contains_key(*name))
+}
+
+/// E2B's requests to one sandbox, with a token for it that the node sealed. `port`: where the host names it.
+pub async fn data_plane(
+    gateway: &Gateway,
+    app: &App,
+    sandbox: &str,
+    port: Option<u16>,
+    request: Request,
+) -> Result<Response, Failure> {
+    let node = match resolve::node_of(&gateway.nodes, None, Kind::Sandbox, sandbox).await {
+        Ok(node) => node,
+        Err(failure) if failure.code == "sandbox_not_found" => return Ok(front::e2b_gone(sandbox)),
+        Err(failure) => return Err(failure),
+    };
+    let shown = [E2B_ENVD_TOKEN, E2B_TRAFFIC_TOKEN].map(|name| request.headers().get(name));
+    let token =
+        shown.into_iter().flatten().filter_map(|value| value.to_str().ok()).find_map(who::key_of_grant);
+    let token = token.map(str::to_string);
+    let holder = who::holder(app, token.as_deref(), &request).await;
+    let for_port = ForPort::E2b { sandbox: sandbox.to_string(), port };
+    Ok(forward::pass(app, &node, request, Pass { for_port, ..Pass::of_holder(holder) }).await)
+}
