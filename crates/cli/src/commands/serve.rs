@@ -167,8 +167,9 @@ async fn serve(
     // Only the holder of the lock may touch the socket: it is another server's otherwise.
     let (listeners, addresses) = listen(&places, tls).await?;
     let variables = caller.environment.texts();
-    let (fleet, jobs) =
-        open(args, node.number, state_dir, lock, variables, caller.backends).await.map_err(ServeError::Fleet)?;
+    let (fleet, jobs) = open(args, node.number, state_dir, lock, variables, caller.backends)
+        .await
+        .map_err(ServeError::Fleet)?;
     fleet.note_phase(ServerPhase::Serving, &addresses);
     for address in &addresses {
         let _ = writeln!(caller.stderr, "paddock: listening on {}", render::escape::line(address));
