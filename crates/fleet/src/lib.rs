@@ -20,6 +20,7 @@
 //! - [`archives`]: files of the host in which files of sandboxes are kept
 //! - [`memory`]: the memory of a sandbox, if its backend keeps it besides the files
 //! - [`snapshots`], [`forks`], [`fork_results`], [`changes`], [`patch`], [`merge`]: snapshots, forks, changes, and bringing them back
+//! - [`snapshot_settings`]: the settings that a sandbox made from a snapshot has
 //! - [`templates`]: templates that tenants build
 //! - [`access`]: tokens, tenants, quotas
 //! - [`root_rights`]: whose sandboxes may have a root that installs packages
@@ -83,6 +84,7 @@ mod scan;
 mod secrets;
 mod sleep_at_ttl;
 mod snapshot_holder;
+mod snapshot_settings;
 mod snapshots;
 mod stored_execs;
 mod streams;
