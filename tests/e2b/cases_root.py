@@ -91,3 +91,46 @@ def case_sudo_stands_over_the_one_of_the_image(world):
 def case_without_the_servers_leave_the_one_of_the_image_is_seen(world):
     with sandbox_of_an_image_with_sudo(world, "--root-may-install", "nobody") as sandbox:
         assert sandbox.commands.run("sudo id -u; id -u").stdout == "the-one-of-the-image\n1000\n"
+
+
+def case_copies_have_sudo_as_their_source(world):
+    if os.geteuid() != 0:
+        raise Skip("e2b-root: an ordinary user has too few ids for a user who becomes root")
+    # Under `owner` a tenant may not ask for it, and the owner's template gives it.
+    for options in ((), ("--root-may-install", "owner")):
+        with another_server(world, *options) as (server, variables):
+            add_base(server)
+            with Sandbox.create(timeout=60, **options_of(variables)) as sandbox:
+                sandbox.commands.run("echo kept | sudo tee /root/note")
+                snapshot = sandbox.create_snapshot().snapshot_id
+                (child,) = sandbox.fork(timeout=60)
+                with Sandbox.create(snapshot, timeout=60, **options_of(variables)) as copy:
+                    for one in (child, copy):
+                        assert one.commands.run("sudo cat /root/note; sudo sh -c 'chown 7:8 /root/note && id -un'").stdout == "kept\nroot\n"
+
+
+def case_a_snapshot_gives_no_right_that_the_server_does_not_give_any_more(world):
+    if os.geteuid() != 0:
+        raise Skip("e2b-root: an ordinary user has too few ids for a user who becomes root")
+    with another_server(world) as (server, variables):
+        add_base(server)
+        with Sandbox.create(timeout=60, **options_of(variables)) as sandbox:
+            sandbox.commands.run("echo kept > /tmp/note; sudo true")
+            snapshot = sandbox.create_snapshot().snapshot_id
+        look = "cat /tmp/note; id -u; test ! -e /dev/become-root && echo none"
+        # The owner forbids it; or leaves it to templates of the owner's, of which none gives it any more.
+        for says in ("nobody", "owner"):
+            variables = served_again(server, "--root-may-install", says)
+            with Sandbox.create(snapshot, timeout=60, **options_of(variables)) as copy:
+                assert copy.commands.run(look).stdout == "kept\n1000\nnone\n", says
+            if says == "nobody":
+                server.run("template", "rm", "base")
+
+
+def served_again(server, *options):
+    """The server anew with other options; the variables of a client of it."""
+    server.process.terminate()
+    server.process.wait(60)
+    server.options = options
+    server.start()
+    return server.variables("--tenant", "e2b")

@@ -36,6 +36,8 @@ MODULES = {
         "metrics_tell_the_cache_of_files_apart",
     },
     "sleep": {"it_cannot_resume_by_itself_without_memory"},
+    # Servers of their own, and about the server alone.
+    "kept": {"ports_of_a_fork_are_public_for_the_key_that_forks"},
     "volumes": {"what_the_sdk_would_never_send_is_refused"},
     "secrets": {"the_value_is_visible_nowhere", "mcp_is_refused_with_the_way_to_go", "an_sdk_that_is_not_tested_is_warned"},
     "code": set(),

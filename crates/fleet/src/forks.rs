@@ -13,7 +13,7 @@ use super::{Actor, Fleet, FleetError, audit, has_ended};
 use paddock_model::api::{CreateSandbox, EndCause, Fork, Forked, ForkedContext, NotForked, SandboxState};
 use paddock_model::{ForkKind, SandboxId};
 use paddock_records::access::Permit;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
@@ -46,6 +46,18 @@ impl Fleet {
         request: Fork,
         key: Option<&str>,
     ) -> Result<Forked, FleetError> {
+        self.fork_labelled(actor, id, request, BTreeMap::new(), key).await
+    }
+
+    /// As `fork`, with metadata of the server's own for the forks, which the caller cannot give: that of the source is not copied.
+    pub async fn fork_labelled(
+        &self,
+        actor: &Actor,
+        id: &str,
+        request: Fork,
+        labels: BTreeMap<String, String>,
+        key: Option<&str>,
+    ) -> Result<Forked, FleetError> {
         let count = request.count.unwrap_or(1);
         if !(1..=MOST_FORKS).contains(&count) {
             return Err(invalid(format!("{count} forks are not possible")).hint(format!("1 to {MOST_FORKS}")));
@@ -60,7 +72,7 @@ impl Fleet {
             fleet
                 .once(&actor, &scope, key.as_deref(), &request, async |fleet: &Fleet, note: Note<'_>| {
                     let expires = ttl.map(|ttl| now_ms() + ttl.as_millis() as u64);
-                    fleet.fork_now(&actor, &live, &request, (count, expires), note).await
+                    fleet.fork_now(&actor, &live, &request, (count, expires, labels), note).await
                 })
                 .await
         })
@@ -72,7 +84,7 @@ impl Fleet {
         actor: &Actor,
         live: &Arc<Live>,
         request: &Fork,
-        (count, expires): (u32, Option<u64>),
+        (count, expires, labels): (u32, Option<u64>, BTreeMap<String, String>),
         note: Note<'_>,
     ) -> Result<Forked, FleetError> {
         if live.record().state == SandboxState::Ended {
@@ -101,6 +113,7 @@ impl Fleet {
         for _ in 0..count {
             let mut child = self.child_of(live, request, expires)?;
             child.made_by = Some(actor.token.clone());
+            child.metadata.extend(labels.clone());
             if passage.is_some() {
                 child.nest_in(&live.record());
             }
@@ -305,7 +318,8 @@ impl Fleet {
     ) -> Result<Record, FleetError> {
         let source = live.record().clone();
         let mut metadata = source.metadata.clone();
-        // The server's own metadata of the source is not for its forks.
+        // The server's own metadata of the source is not for its forks: it names the job that the source is a part of, which would end
+        // them, and the token that its public ports are open for.
         metadata.retain(|key, _| !key.starts_with(OWN_KEYS));
         metadata.extend(request.metadata.clone());
         let lifetime = match &source.sleep_at_ttl {
@@ -328,7 +342,10 @@ impl Fleet {
             stands_for: None,
             built_ns: Vec::new(),
             paused_when_idle: false,
-            sleep_at_ttl: source.sleep_at_ttl.map(|sleep| SleepAtTtl { has_begun: false, ..sleep }),
+            sleep_at_ttl: source.sleep_at_ttl.map(|sleep| {
+                let seconds = expires.map_or(sleep.seconds, |at| at.saturating_sub(now_ms()) as f64 / 1e3);
+                SleepAtTtl { seconds, has_begun: false, ..sleep }
+            }),
             intent: None,
             end: None,
             ..source

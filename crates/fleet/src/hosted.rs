@@ -3,7 +3,7 @@
 
 use super::create::times;
 use super::volumes::Wanted;
-use super::{Actor, Fleet, FleetError, audit, request};
+use super::{Actor, Fleet, FleetError, audit};
 use paddock_model::api::{CreateSandbox, EndCause, Sandbox};
 use paddock_records::store::Store;
 use std::path::Path;
@@ -45,16 +45,9 @@ impl Fleet {
 
     /// Refuses a request that a create would refuse before it makes anything. An image is not fetched.
     pub fn check_create(&self, actor: &Actor, request: &CreateSandbox) -> Result<(), FleetError> {
-        let own = match request.template.as_deref() {
-            Some(name) => self.own_template_settings(actor, name)?.map(|own| own.settings),
-            None => None,
-        };
-        let settings = request::resolve(&self.0.options, actor, request, own)?;
+        let (_, _, settings) = self.resolved(actor, request)?;
         times(request, self.0.options.default_ttl)?;
         Wanted::all(actor, &request.volumes, &settings.spec)?;
-        if let Some(name) = request.snapshot.as_deref() {
-            self.snapshot_record(actor, name)?;
-        }
         Ok(self.0.engine.check_required(settings.backend.as_deref(), &settings.spec)?)
     }
 

@@ -20,6 +20,7 @@
 //! - [`archives`]: files of the host in which files of sandboxes are kept
 //! - [`memory`]: the memory of a sandbox, if its backend keeps it besides the files
 //! - [`snapshots`], [`forks`], [`fork_results`], [`changes`], [`patch`], [`merge`]: snapshots, forks, changes, and bringing them back
+//! - [`snapshot_settings`]: the settings that a sandbox made from a snapshot has
 //! - [`templates`]: templates that tenants build
 //! - [`node`]: this server as one of many behind a gateway
 //! - [`access`]: tokens, tenants, quotas
@@ -85,6 +86,7 @@ mod scan;
 mod secrets;
 mod sleep_at_ttl;
 mod snapshot_holder;
+mod snapshot_settings;
 mod snapshots;
 mod stored_execs;
 mod streams;

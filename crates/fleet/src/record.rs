@@ -50,6 +50,9 @@ pub struct Record {
     pub metadata: BTreeMap<String, String>,
     /// The variables of every exec, before its own.
     pub env: BTreeMap<String, String>,
+    /// Those of them that its template sets, which a snapshot keeps.
+    #[serde(default)]
+    pub template_env: BTreeMap<String, String>,
     pub cwd: Option<String>,
     #[serde(default)]
     pub secrets: SecretsRecord,

@@ -16,12 +16,12 @@ const METADATA_BYTES: usize = 4096;
 /// The prefix of metadata keys by which the server finds its own sandboxes again.
 pub const OWN_KEYS: &str = "paddock.";
 
-/// `own`: the settings of the template, if it is one of the tenant's own.
+/// `under`: the settings under the request, if they were read already; else those of the owner's template that it names.
 pub fn resolve(
     options: &FleetOptions,
     actor: &Actor,
     request: &CreateSandbox,
-    own: Option<Policy>,
+    under: Option<Policy>,
 ) -> Result<Settings, FleetError> {
     let state = options.state.as_path();
     check_rights(actor, request)?;
@@ -30,8 +30,8 @@ pub fn resolve(
     }
     check_metadata(&request.metadata)?;
     let mut layers = Vec::new();
-    match (own, &request.template) {
-        (Some(own), _) => layers.push(own),
+    match (under, &request.template) {
+        (Some(under), _) => layers.push(under),
         (None, Some(name)) => layers.push(template(state, name)?),
         (None, None) => {}
     }

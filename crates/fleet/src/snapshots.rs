@@ -9,6 +9,7 @@ use super::memory::KeptFrom;
 use super::record::{Record, now_ms};
 use super::request::{check_name, invalid};
 use super::snapshot_holder::Keeps;
+use super::snapshot_settings::KeptSettings;
 use super::vm_fork::Copied;
 use super::{Actor, Fleet, FleetError, Kind, audit, copies, has_ended};
 use paddock_model::api::{CreateSnapshot, SandboxState, Snapshot, SnapshotPage};
@@ -45,6 +46,9 @@ pub struct SnapshotRecord {
     /// The sandbox in which its interpreters wait, if they were kept.
     #[serde(default)]
     pub snapshot_holder: Option<SandboxId>,
+    /// How commands ran in its sandbox. `None`: an older server made it, and a request says all.
+    #[serde(default)]
+    pub settings: Option<KeptSettings>,
 }
 
 impl Fleet {
@@ -60,6 +64,8 @@ impl Fleet {
 
 impl SnapshotRecord {
     fn to_api(&self, kind: &str) -> Snapshot {
+        let settings = self.settings.as_ref();
+        let policy = settings.map(|settings| &settings.policy);
         Snapshot {
             id: self.id.clone(),
             name: self.name.clone(),
@@ -68,6 +74,12 @@ impl SnapshotRecord {
             created_at_ms: self.created_at_ms,
             kind: kind.into(),
             backend: self.memory.as_ref().map(|kept| kept.backend.clone()),
+            template: settings.and_then(|settings| settings.template.clone()),
+            image: self.image.clone(),
+            user: policy.and_then(|policy| policy.user.clone()),
+            cwd: policy.and_then(|policy| policy.cwd.clone()),
+            root_may_install: settings.is_some_and(|settings| settings.root_may_install),
+            become_root: settings.is_some_and(|settings| settings.become_root),
             size_bytes: self.size_bytes,
         }
     }
@@ -130,11 +142,8 @@ impl Fleet {
             }
             let snapshot_holder =
                 passage.as_ref().map(|_| fleet.snapshot_holder_for(&live, &snapshot)).transpose()?;
-            let (image, image_of_tenant, tenant, scan) = {
-                let record = live.record();
-                let scan = record.spec.scan.clone();
-                (record.image.clone(), record.image_of_tenant, record.tenant.clone(), scan)
-            };
+            let source = live.record().clone();
+            let tenant = source.tenant.clone();
             let record = SnapshotRecord {
                 memory: fleet.kept_memory(&snapshot).map(|_| KeptFrom::of(&live)),
                 size_bytes: fleet.snapshot_size(&snapshot),
@@ -143,9 +152,10 @@ impl Fleet {
                 tenant: tenant.clone(),
                 sandbox: live.id.clone(),
                 created_at_ms: now_ms(),
-                image,
-                image_of_tenant,
-                scan,
+                settings: Some(KeptSettings::of(&source)),
+                image: source.image,
+                image_of_tenant: source.image_of_tenant,
+                scan: source.spec.scan,
                 baseline,
                 snapshot_holder: snapshot_holder.as_ref().map(|snapshot_holder| snapshot_holder.id.clone()),
             };

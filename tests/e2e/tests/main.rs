@@ -79,6 +79,7 @@ mod shield_bad_input;
 mod shield_install;
 mod signals;
 mod sleep;
+mod snapshot_settings;
 mod snapshots_live;
 mod state_directory;
 mod streams;

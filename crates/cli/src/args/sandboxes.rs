@@ -101,7 +101,8 @@ pub struct CreateArgs {
     /// Begin with the settings of this template
     #[arg(long, value_name = "NAME")]
     pub template: Option<String>,
-    /// Begin with the files of this snapshot
+    /// Begin with the files of this snapshot, and with the user, directory, limits and other settings of its sandbox that no other
+    /// flag gives
     #[arg(long, value_name = "SNAPSHOT")]
     pub snapshot: Option<String>,
     /// With --snapshot: whether it begins with the contexts that the snapshot keeps [default: where it can, unless another token

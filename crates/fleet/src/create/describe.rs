@@ -5,6 +5,7 @@ use crate::record::{Record, now_ms};
 use crate::request::{self, invalid, seconds};
 use crate::secrets::read_host_certificates;
 use crate::sleep_at_ttl::SleepAtTtl;
+use crate::snapshot_settings::Under;
 use crate::snapshots::SnapshotRecord;
 use crate::volumes::Wanted;
 use crate::{Actor, Fleet, FleetError};
@@ -59,18 +60,11 @@ impl Fleet {
         labels: BTreeMap<String, String>,
     ) -> Result<Described, FleetError> {
         let with_values = self.with_resources(actor, request)?;
-        let own = match request.template.as_deref() {
-            Some(name) => {
-                self.ensure_template(actor, name).await?;
-                self.own_template_settings(actor, name)?
-            }
-            None => None,
-        };
-        let (own_name, own) = own.map(|own| (own.name, own.settings)).unzip();
-        let settings = request::resolve(&self.0.options, actor, &with_values, own)?;
+        if let Some(name) = request.template.as_deref() {
+            self.ensure_template(actor, name).await?;
+        }
+        let (snapshot, under, settings) = self.resolved(actor, &with_values)?;
         let (expires_at_ms, idle) = times(request, self.0.options.default_ttl)?;
-        let snapshot =
-            request.snapshot.as_deref().map(|name| self.snapshot_record(actor, name)).transpose()?;
         if request.live.is_some() && snapshot.is_none() {
             return Err(invalid("`live` is about the contexts of a snapshot")
                 .hint("name a `snapshot`, or leave it out"));
@@ -82,7 +76,8 @@ impl Fleet {
         let (backend, mut record) =
             self.describe(actor, settings, snapshot.as_ref(), ImageName::of(request)).await?;
         record.name = request.name.clone();
-        record.template = own_name.or_else(|| request.template.clone());
+        record.template = under.template;
+        record.template_env = under.layer.map(|layer| layer.env).unwrap_or_default();
         record.metadata = request.metadata.clone();
         record.metadata.extend(labels);
         (record.persistent, record.under_pressure) = (request.persistent, request.under_pressure);
@@ -94,6 +89,19 @@ impl Fleet {
             record.env.extend(secrets.environment());
         }
         Ok(Described { record, with_values, snapshot, volumes, secrets, preload, first })
+    }
+
+    /// The settings of a request over those of its template or its snapshot, with the rights of this caller.
+    pub(crate) fn resolved(
+        &self,
+        actor: &Actor,
+        request: &CreateSandbox,
+    ) -> Result<(Option<SnapshotRecord>, Under, Settings), FleetError> {
+        let snapshot =
+            request.snapshot.as_deref().map(|name| self.snapshot_record(actor, name)).transpose()?;
+        let under = self.settings_under(actor, request, snapshot.as_ref())?;
+        let settings = request::resolve(&self.0.options, actor, &under.request, under.layer.clone());
+        Ok((snapshot, under, settings?))
     }
 
     /// Checks and describes the sandbox as far as possible before anything is made.
@@ -161,6 +169,7 @@ impl Fleet {
             under_pressure: None,
             metadata: BTreeMap::new(),
             env,
+            template_env: BTreeMap::new(),
             cwd: Some(cwd.unwrap_or_else(|| WORKSPACE_TARGET.into())),
             secrets: Default::default(),
             host_certs: settings.host_certs,

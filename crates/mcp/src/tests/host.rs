@@ -142,6 +142,12 @@ impl Host for Ledger {
                 created_at_ms: 0,
                 kind: "filesystem".into(),
                 backend: None,
+                template: None,
+                image: None,
+                user: None,
+                cwd: None,
+                root_may_install: false,
+                become_root: false,
                 size_bytes: None,
             }
         }))

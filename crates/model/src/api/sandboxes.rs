@@ -23,7 +23,9 @@ pub struct CreateSandbox {
     /// that the server names, also for the host's owner.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub public_image: bool,
-    /// Begin with the files of this snapshot (id or name).
+    /// Begin with the files of this snapshot (id or name), and with the user, working directory, limits and other settings that its sandbox
+    /// had, where neither `template` nor another field says otherwise. Not among them: network rules, secrets, values of variables that a
+    /// caller gave, directories of the host, `root_may_install` and `become_root`.
     pub snapshot: Option<String>,
     /// True: it begins with the code contexts that the snapshot keeps. By default where it can, unless another token made the
     /// sandbox that they come from: that sandbox's code has rights over whatever begins with its contexts. `true`: not created

@@ -37,6 +37,25 @@ pub struct Snapshot {
     /// Of one that keeps memory: the backend that a sandbox needs to go on with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
+    /// The template of its sandbox. What begins with the snapshot has the settings that this sandbox had, unless the request names a
+    /// template or other settings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template: Option<String>,
+    /// The image that its files were written over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// The user of commands; absent: `agent`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Where commands start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// Its sandbox had `root_may_install`. What begins with the snapshot has it where the request asks for it and its caller may.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub root_may_install: bool,
+    /// Its sandbox had `become_root`; likewise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub become_root: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
 }

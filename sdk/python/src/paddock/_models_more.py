@@ -151,11 +151,25 @@ class Snapshot:
     #: What it keeps: `filesystem`, or `memory` and that.
     kind: str
     size_bytes: Optional[int] = None
+    #: Of its sandbox; a sandbox that begins with the snapshot has the same, unless its create says otherwise.
+    template: Optional[str] = None
+    user: Optional[str] = None
+    cwd: Optional[str] = None
 
     @classmethod
     def parse(cls, body: Json) -> Snapshot:
         created_at = moment_of(body["created_at_ms"])
-        return cls(body["id"], body.get("name"), body["sandbox"], created_at, body["kind"], body.get("size_bytes"))
+        return cls(
+            body["id"],
+            body.get("name"),
+            body["sandbox"],
+            created_at,
+            body["kind"],
+            body.get("size_bytes"),
+            body.get("template"),
+            body.get("user"),
+            body.get("cwd"),
+        )
 
 
 @dataclass(frozen=True)

@@ -1003,7 +1003,9 @@ export interface components {
                 [key: string]: components["schemas"]["SecretLayer"];
             };
             /**
-             * @description Begin with the files of this snapshot (id or name).
+             * @description Begin with the files of this snapshot (id or name), and with the user, working directory, limits and other settings that its sandbox
+             *     had, where neither `template` nor another field says otherwise. Not among them: network rules, secrets, values of variables that a
+             *     caller gave, directories of the host, `root_may_install` and `become_root`.
              * @default null
              */
             snapshot?: string | null;
@@ -2557,18 +2559,33 @@ export interface components {
         Snapshot: {
             /** @description Of one that keeps memory: the backend that a sandbox needs to go on with it. */
             backend?: string | null;
+            /** @description Its sandbox had `become_root`; likewise. */
+            become_root?: boolean;
             /** Format: int64 */
             created_at_ms: number;
+            /** @description Where commands start. */
+            cwd?: string | null;
             /** @description `sn-` and 16 hexadecimal digits. */
             id: string;
+            /** @description The image that its files were written over. */
+            image?: string | null;
             /** @description Its content: `filesystem`; or `interpreter`, which is that and code contexts; or `memory` and that. */
             kind: string;
             name?: string | null;
+            /** @description Its sandbox had `root_may_install`. What begins with the snapshot has it where the request asks for it and its caller may. */
+            root_may_install?: boolean;
             /** @description The sandbox that it was taken of. */
             sandbox: string;
             /** Format: int64 */
             size_bytes?: number | null;
+            /**
+             * @description The template of its sandbox. What begins with the snapshot has the settings that this sandbox had, unless the request names a
+             *     template or other settings.
+             */
+            template?: string | null;
             tenant: string;
+            /** @description The user of commands; absent: `agent`. */
+            user?: string | null;
         };
         SnapshotPage: {
             next_cursor?: string | null;

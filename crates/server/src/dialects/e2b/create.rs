@@ -87,7 +87,7 @@ pub async fn create(
         secrets: wanted.network.as_ref().map_or(Ok(BTreeMap::new()), Network::secrets)?,
         ..origin.request
     };
-    let home = request.cwd.as_ref().map(|_| HOME_OF_AGENT);
+    let home = origin.is_built_in.then_some(HOME_OF_AGENT);
     let mounts = wanted.volume_mounts.as_deref().unwrap_or_default();
     request.volumes = volumes::mounts(&app, &actor, mounts, home).await?;
     let request = without_what_cannot_be_had(&app, &actor, request);
@@ -106,11 +106,12 @@ pub async fn create(
     Ok(versions::told(answer, origin.warning.and_then(|words| versions::header(&words))))
 }
 
-/// E2B's requests cannot say whether the user may become root: its templates do. Where this server does not give that, such a sandbox is
-/// made without it, and the template's own `sudo` says so.
+/// E2B's requests cannot say whether the user may become root: its templates do, and the source of a snapshot has it or not. Where this
+/// server does not give that, such a sandbox is made without it, and the template's own `sudo` says so.
 fn without_what_cannot_be_had(app: &App, actor: &Actor, request: CreateSandbox) -> CreateSandbox {
     let can = |request: &CreateSandbox| app.fleet().check_create(actor, request).is_ok();
-    if request.template.is_none() || can(&request) {
+    let asks = request.become_root.is_some() || request.root_may_install.is_some();
+    if (request.template.is_none() && !asks) || can(&request) {
         return request;
     }
     let without =
@@ -153,10 +154,12 @@ impl NewSandbox {
     }
 }
 
-/// The origin of a new sandbox, and the user that it has by default where its template names one.
+/// The origin of a new sandbox, and the user that it has by default where its template or the source of its snapshot names one.
 struct Origin {
     request: CreateSandbox,
     user: Option<String>,
+    /// It shows the host's own programs.
+    is_built_in: bool,
     /// Another environment stands in for the template: why.
     warning: Option<String>,
 }
@@ -169,18 +172,25 @@ async fn from_template(app: &App, actor: &Actor, name: &str) -> Result<Origin> {
     };
     if let Some(found) = made_template(app, actor, name)? {
         let request = CreateSandbox { template: Some(name.to_string()), ..CreateSandbox::default() };
-        return Ok(Origin { request, user: found.user, warning: None });
+        return Ok(Origin { request, user: found.user, is_built_in: false, warning: None });
     }
     if BUILT_IN.contains(&name) {
         let request = CreateSandbox { cwd: Some(HOME.into()), ..CreateSandbox::default() };
         let warning = unbuilt.map(|why| format!("{}; this sandbox has the host's own /usr", why.message));
-        return Ok(Origin { request, user: None, warning });
+        return Ok(Origin { request, user: None, is_built_in: true, warning });
     }
     match app.fleet().snapshot(actor, name).await {
         Ok(snapshot) => {
-            let (backend, snapshot) = (snapshot.backend, Some(snapshot.id));
-            let request = CreateSandbox { snapshot, backend, ..CreateSandbox::default() };
-            Ok(Origin { request, user: None, warning: None })
+            // The rest of its source's settings comes by itself, and rights are asked for.
+            let request = CreateSandbox {
+                backend: snapshot.backend,
+                become_root: snapshot.become_root.then_some(true),
+                root_may_install: snapshot.root_may_install.then_some(true),
+                snapshot: Some(snapshot.id),
+                ..CreateSandbox::default()
+            };
+            let is_built_in = snapshot.image.is_none();
+            Ok(Origin { request, user: snapshot.user, is_built_in, warning: None })
         }
         Err(_) => Err(Refusal::new(
             StatusCode::NOT_FOUND,

@@ -1,6 +1,6 @@
 //! E2B's protocol: its unmodified SDKs use this server as their cloud.
 //!
-//! - [`sandboxes`], [`create`], [`listing`], [`metrics`], [`network`], [`header_rules`], [`snapshots`]: the control plane, for who holds an API key
+//! - [`sandboxes`], [`create`], [`listing`], [`metrics`], [`network`], [`header_rules`], [`snapshots`], [`fork_labels`]: the control plane, for who holds an API key
 //!   ([`key`]); [`views`]: a sandbox as E2B describes it
 //! - [`templates`], [`template_builds`]: templates, their tags and their builds
 //! - [`data_plane`]: requests that name a sandbox in a header; [`grants`]: the tokens that open one sandbox, [`inside`]: one
@@ -27,6 +27,7 @@ mod entries;
 mod errors;
 mod files;
 mod filesystem;
+mod fork_labels;
 /// For the fuzz targets.
 pub mod fuzz;
 mod grants;

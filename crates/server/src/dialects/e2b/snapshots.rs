@@ -1,6 +1,7 @@
 //! Snapshots, which are templates to E2B, and forks.
 
 use super::errors::{Refusal, Result};
+use super::fork_labels;
 use super::json::Json;
 use super::listing::{next, page_limit, parsed};
 use super::sandboxes::find;
@@ -89,7 +90,8 @@ pub async fn fork(
     }
     let ttl_seconds = Some(seconds(wanted.timeout.unwrap_or(FORK_TIMEOUT_SECONDS)));
     let request = Fork { count: Some(count), ttl_seconds, partial: true, ..Fork::default() };
-    let mut forked = app.fleet().fork(&actor, &sandbox.id, request, None).await?;
+    let labels = fork_labels::of(&app, &actor, &sandbox).await?;
+    let mut forked = app.fleet().fork_labelled(&actor, &sandbox.id, request, labels, None).await?;
     hide_host_of(&mut forked.failed);
     let children =
         forked.sandboxes.iter().map(|child| json!({ "sandbox": views::opened(&app, &actor, child) }));
