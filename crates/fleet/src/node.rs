@@ -123,7 +123,7 @@ impl Fleet {
     }
 
     /// The quota that counts.
-    pub(super) fn quota_of(&self, tenant: &str) -> Result<Quota, FleetError> {
+    pub fn quota_of(&self, tenant: &str) -> Result<Quota, FleetError> {
         match self.0.node.told(tenant) {
             Some(quota) => Ok(quota),
             None => Ok(self.0.store.quota(tenant)?),

@@ -51,7 +51,8 @@ impl Who {
         let Known { actor, revoked } = known;
         front::is_known(request.extensions());
         tracing::Span::current().record("tenant", actor.tenant.as_str());
-        let quota = if may_take_room(request) { Some(quota(app, &actor).await?) } else { None };
+        // A tenant that nothing was set for has no limits.
+        let quota = may_take_room(request).then(|| app.fleet().quota_of(&actor.tenant)).transpose()?;
         let leash = revoked.map(|revoked| Leash::new(revoked, request));
         Ok(Who { header: header_of(&actor, false, quota)?, actor, leash })
     }
@@ -60,13 +61,6 @@ impl Who {
 /// Requests after which a tenant may have more than before. Others leave what the node was told last.
 fn may_take_room(request: &Request) -> bool {
     *request.method() == Method::POST || *request.method() == Method::PATCH
-}
-
-/// A tenant that nothing was set for has no limits.
-async fn quota(app: &App, actor: &Actor) -> Result<Quota, Failure> {
-    let tenants = app.fleet().tenants(actor).await?;
-    let own = tenants.into_iter().find(|tenant| tenant.name == actor.tenant);
-    Ok(own.map(|tenant| tenant.quota).unwrap_or_default())
 }
 
 fn header_of(actor: &Actor, derived: bool, quota: Option<Quota>) -> Result<HeaderValue, Failure> {
