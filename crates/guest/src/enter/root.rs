@@ -5,12 +5,12 @@ use crate::enter::sources::Sources;
 use crate::failure::{During, Outcome};
 use crate::system::{MountLimits, limit_mount};
 use crate::trees::Trees;
-use paddock_protocol::{DiskPlan, Plan, RootPlan};
+use paddock_protocol::{DiskPlan, Plan, RootPlan, Source};
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 use rustix::io::Errno;
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, fsconfig_create, fsconfig_set_flag,
-    fsconfig_set_string, fsmount, fsopen, move_mount,
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, fsconfig_create,
+    fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount, open_tree,
 };
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -46,11 +46,22 @@ pub fn mount(plan: &Plan, sources: &mut Sources, place: Option<&str>) -> Outcome
     let mut trees = Trees::default();
     // A build's files are taken out of the layer at its end.
     if plan.has_lasting_disk() || plan.install {
-        trees.layer = Some(open_tree_of(&disk, own)?);
+        trees.layer = Some(match &plan.disk {
+            // The host's file system may be that of its /usr, too: a mount on this disk would not be told from the disk.
+            DiskPlan::Mounted(Source::Path { .. }) => open_tree_of(&alone(&disk)?, own)?,
+            _ => open_tree_of(&disk, own)?,
+        });
         trees.start = start.map(|start| open_tree_of(&start, own)).transpose()?;
         trees.image = image;
     }
     Ok((root.unwrap_or(disk), trees))
+}
+
+/// A mount of the tree without the mounts in it: the disk itself is looked at there.
+pub fn alone(tree: &OwnedFd) -> Outcome<OwnedFd> {
+    let flags =
+        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
+    open_tree(tree, "", flags).during(|| "clone the disk's mount".into())
 }
 
 fn open_tree_of(disk: &OwnedFd, name: &str) -> Outcome<OwnedFd> {

@@ -3,7 +3,7 @@
 //! there.
 
 use crate::enter::kernel::check_device;
-use crate::enter::root::{attach, new_filesystem, new_tmpfs};
+use crate::enter::root::{alone, attach, new_filesystem, new_tmpfs};
 use crate::enter::steps::write;
 use crate::enter::{build, close_all_but, move_in, sources};
 use crate::failure::{During, Outcome};
@@ -11,7 +11,6 @@ use crate::system::{MountLimits, limit_mount};
 use crate::trees::Trees;
 use paddock_protocol::{Ids, Plan, SentryPlan, Source};
 use rustix::fs::{AtFlags, CWD, Gid, Mode, Uid, chownat, mkdirat};
-use rustix::mount::{OpenTreeFlags, open_tree};
 use std::os::fd::{AsFd, OwnedFd};
 
 /// Any directory of the host that is sure to exist, other than the one that the new root is put together on.
@@ -110,11 +109,4 @@ fn furnish(
 fn make_directory(place: &OwnedFd, name: &str) -> Outcome<()> {
     let mode = if name == "tmp" { 0o1777 } else { 0o755 };
     mkdirat(place, name, Mode::from_raw_mode(mode)).during(|| format!("make /{name} of the stage"))
-}
-
-/// A mount of the tree without the mounts in it: the disk itself is looked at there.
-fn alone(tree: &OwnedFd) -> Outcome<OwnedFd> {
-    let flags =
-        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
-    open_tree(tree, "", flags).during(|| "clone the disk's mount".into())
 }
