@@ -63,8 +63,10 @@ pub async fn create(
     words: Words,
     request: Request,
 ) -> Result<Response, Failure> {
-    let client_key = front::idempotency_key(request.headers())?.map(str::to_string);
     let (mut parts, body) = request.into_parts();
+    // First of all: a client may name the key among the headers of its connection, which would take ours away too.
+    front::strip_hop_by_hop(&mut parts.headers);
+    let client_key = front::idempotency_key(&parts.headers)?.map(str::to_string);
     // Held while the create is under way: its bytes count among the large bodies of this server.
     let body = front::whole_body(body, app).await?;
     let asked = Asked::read(words, &body.bytes);

@@ -125,7 +125,7 @@ pub struct Ask {
     pub caller: Option<HeaderValue>,
     pub headers: HeaderMap,
     pub body: Bytes,
-    /// For the whole of the answer; none: as long as the node wants.
+    /// For the whole of the answer.
     pub patience: Duration,
     pub most_bytes: usize,
     pub request_id: Option<RequestId>,
