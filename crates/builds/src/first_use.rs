@@ -115,7 +115,18 @@ struct Running {
     failed: Option<Instant>,
     /// How often it failed, one time after the other.
     failures: u32,
+    /// A create waits for it, or has been refused for its sake: it does not make way.
+    awaited: bool,
+    /// It made way, as it does only while none waits.
+    made_way: bool,
     task: Option<AbortHandle>,
+}
+
+impl Running {
+    fn fail(&mut self) {
+        self.failed = Some(Instant::now());
+        self.failures = self.failures.saturating_add(1);
+    }
 }
 
 /// Whether a create can do without the template.
@@ -214,33 +225,46 @@ impl FirstUse {
     /// The build that runs or failed lately, else a new one.
     fn join(self: &Arc<Self>, name: &str, need: Need) -> watch::Receiver<Option<FirstBuild>> {
         let mut running = self.running();
-        let mut failures = 0;
-        if let Some(known) = running.get(name) {
+        let (mut failures, awaited) = (0, need == Need::Awaited);
+        if let Some(known) = running.get_mut(name) {
             failures = known.failures;
             let wait = need.until_again(failures);
             let is_over = known.seen.borrow().is_none() || known.failed.is_some_and(|at| at.elapsed() > wait);
-            if !is_over {
+            if !is_over && !(awaited && known.made_way) {
+                known.awaited |= awaited;
                 return known.seen.clone();
             }
         }
         let (progress, seen) = Progress::new(&self.state, name);
         let (first_use, own) = (self.clone(), name.to_string());
-        let task = tokio::spawn(async move { first_use.run(&own, progress, need).await });
+        let task = tokio::spawn(async move { first_use.run(&own, progress).await });
         let task = Some(task.abort_handle());
-        running.insert(name.to_string(), Running { seen: seen.clone(), failed: None, failures, task });
+        let known = Running { seen: seen.clone(), failed: None, failures, awaited, made_way: false, task };
+        running.insert(name.to_string(), known);
         seen
     }
 
-    async fn run(&self, name: &str, progress: Progress, need: Need) {
+    /// Unless a create waits for it. It has failed then, in the same moment, so that a create that comes next begins another.
+    fn makes_way(&self, name: &str) -> bool {
+        let mut running = self.running();
+        let Some(known) = running.get_mut(name).filter(|known| !known.awaited) else { return false };
+        known.fail();
+        known.made_way = true;
+        true
+    }
+
+    async fn run(&self, name: &str, progress: Progress) {
+        let attempt = Attempt { first_use: self, name, progress };
+        let progress = &attempt.progress;
         let Ok(_slot) = self.slots.acquire().await else { return };
         let Some(file) = self.files.get(name) else { return };
-        if need == Need::Replaced && needs_root(file) && !has_room(&self.state) {
+        if needs_root(file) && !has_room(&self.state) && self.makes_way(name) {
             tracing::warn!(
                 template = name,
                 wanted_bytes = ROOM_BYTES,
                 "the disk has too little room to build the template"
             );
-            return self.note_failure(name, &progress, "the server's disk has too little room for it".into());
+            return progress.failed("the server's disk has too little room for it".into());
         }
         let build = Build {
             state: &self.state,
@@ -255,7 +279,7 @@ impl FirstUse {
             login: None,
             backends: self.backends,
         };
-        match builder::build(&build, &progress).await {
+        match builder::build(&build, progress).await {
             Ok(built) => {
                 tracing::info!(template = name, seconds = built.took.as_secs(), "the template is built");
                 progress.done();
@@ -273,21 +297,37 @@ impl FirstUse {
                 // The directory of the build files is the host's.
                 let is_base = matches!(error, BuildError::Base { .. });
                 let why = if is_base { error.to_string() } else { error::told(&error) };
-                self.note_failure(name, &progress, why);
+                self.note_failure(name, progress, why);
             }
         }
     }
 
     fn note_failure(&self, name: &str, progress: &Progress, why: String) {
         if let Some(running) = self.running().get_mut(name) {
-            running.failed = Some(Instant::now());
-            running.failures = running.failures.saturating_add(1);
+            running.fail();
         }
         progress.failed(why);
     }
 
     fn running(&self) -> MutexGuard<'_, HashMap<String, Running>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One run of a build, which has failed too if it panics.
+struct Attempt<'a> {
+    first_use: &'a FirstUse,
+    name: &'a str,
+    progress: Progress,
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            tracing::error!(template = self.name, "the build of the template panicked");
+            let why = "the server failed while it built; its log says more".into();
+            self.first_use.note_failure(self.name, &self.progress, why);
+        }
     }
 }
 
@@ -444,100 +484,5 @@ fn place(state: &Path, name: &str, kind: &str) -> PathBuf {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use paddock_engine::backends_of_this_build;
-
-    fn options(files: &Path, names: &[&str]) -> FirstUseOptions {
-        FirstUseOptions {
-            names: names.iter().map(ToString::to_string).collect(),
-            files: Some(files.to_path_buf()),
-            ..FirstUseOptions::default()
-        }
-    }
-
-    #[tokio::test]
-    async fn a_build_that_fails_is_told_to_everybody_and_not_begun_again() {
-        let (state, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        fs::write(files.path().join("own.toml"), "base = './nowhere'\n").unwrap();
-        let mut options = options(files.path(), &["own"]);
-        options.wait = Duration::from_secs(60);
-        let first_use = FirstUse::open(state.path(), options, backends_of_this_build).unwrap();
-        let error = first_use.ensure("own").await.unwrap_err();
-        assert!(matches!(&error, FirstUseError::Failed { .. }), "{error}");
-        assert!(error.to_string().contains("nowhere"), "{error}");
-        let told = first_builds(state.path());
-        assert_eq!((told["own"].state, told["own"].step), (FirstBuildState::Failed, 1));
-        let again = first_use.ensure("own").await.unwrap_err();
-        assert!(matches!(&again, FirstUseError::Failed { build, .. } if *build == told["own"]), "{again}");
-        first_use.ensure("other").await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn a_create_that_can_do_without_begins_the_build_and_goes_on() {
-        let (state, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        fs::write(files.path().join("own.toml"), "base = './nowhere'\n").unwrap();
-        let mut options = options(files.path(), &["own"]);
-        options.wait = Duration::from_secs(60);
-        let first_use = FirstUse::open(state.path(), options, backends_of_this_build).unwrap();
-        assert!(matches!(first_use.begin("own").unwrap(), Some(FirstUseError::Building { .. })));
-        assert!(matches!(first_use.ensure("own").await, Err(FirstUseError::Failed { .. })), "the same build");
-        let told = first_use.begin("own").unwrap();
-        assert!(matches!(&told, Some(FirstUseError::Failed { .. })), "{told:?}");
-        assert_eq!(first_use.running()["own"].failures, 1, "it was not tried again");
-        assert!(first_use.begin("other").unwrap().is_none());
-        templates::save(state.path(), "own", &Default::default(), false).unwrap();
-        assert!(first_use.begin("own").unwrap().is_none());
-    }
-
-    #[test]
-    fn a_build_that_no_create_waits_for_is_tried_less_and_less_often() {
-        let minutes = |failures| Need::Replaced.until_again(failures).as_secs() / 60;
-        assert_eq!([1, 2, 3, 6, 7, 1000].map(minutes), [10, 20, 40, 320, 360, 360]);
-        assert_eq!(Need::Awaited.until_again(1000), UNTIL_AGAIN);
-    }
-
-    #[tokio::test]
-    async fn a_create_that_does_not_wait_is_told_how_far_the_build_is() {
-        let (state, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        fs::write(files.path().join("own.toml"), "base = './nowhere'\n").unwrap();
-        let first_use =
-            FirstUse::open(state.path(), options(files.path(), &["own"]), backends_of_this_build).unwrap();
-        // The task of the build cannot have run: this test has one thread, and has not given it away.
-        let held = first_use.slots.acquire().await.unwrap();
-        let error = first_use.ensure("own").await.unwrap_err();
-        assert!(matches!(error, FirstUseError::Building { .. }), "{error}");
-        assert_eq!(first_builds(state.path())["own"].state, FirstBuildState::Building);
-        first_use.abort();
-        drop(held);
-        // The lock went with the task.
-        while !first_builds(state.path()).is_empty() {
-            tokio::task::yield_now().await;
-        }
-    }
-
-    #[test]
-    fn a_template_that_is_there_is_not_built() {
-        let (state, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        fs::write(files.path().join("own.toml"), "base = './nowhere'\n").unwrap();
-        templates::save(state.path(), "own", &Default::default(), false).unwrap();
-        let first_use =
-            FirstUse::open(state.path(), options(files.path(), &["own"]), backends_of_this_build).unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(first_use.ensure("own")).unwrap();
-        assert!(first_builds(state.path()).is_empty());
-    }
-
-    #[test]
-    fn a_mistake_is_found_when_the_server_starts() {
-        let (state, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        fs::write(files.path().join("broken.toml"), "packages = []\n").unwrap();
-        let open = |name: &str| {
-            FirstUse::open(state.path(), options(files.path(), &[name]), backends_of_this_build).err()
-        };
-        let unusable = open("broken").unwrap();
-        assert!(unusable.to_string().contains("broken"), "{unusable}");
-        assert!(matches!(open("nothing"), Some(FirstUseError::NoFile(_))));
-        assert!(open("code-interpreter-v1").is_none());
-    }
-}
+#[path = "first_use_tests.rs"]
+mod tests;

@@ -5,10 +5,11 @@
 //! - [`control`], [`alarm`]: for a program that serves many calls, its messages to the host alone, and their time
 //!   limits
 //! - [`frozen`]: the work stands still, and commands that come meanwhile
-//! - [`visits`]: how the ordinary user becomes root
+//! - [`visits`]: how the ordinary user becomes root; [`allowance`]: the guest's time that this may take
 //! - [`clock`]: when the guest itself has to act; [`limits`]: the limits that the guest holds itself
 
 mod alarm;
+mod allowance;
 mod clock;
 mod control;
 mod exec;
@@ -212,6 +213,7 @@ impl Agent {
                 }
             }
             self.reap();
+            self.visits.settle();
             if woken.by_visitor {
                 self.let_visitors_in();
             }
@@ -315,7 +317,11 @@ impl Agent {
         let next = deadlines.chain(look).min().map(|at| at.saturating_duration_since(now));
         let connected = self.host.control.is_some();
         let alone = (self.is_for_others() && !connected).then_some(LONELY);
-        next.into_iter().chain(self.lifetime.next_look(connected)).chain(alone).min()
+        next.into_iter()
+            .chain(self.lifetime.next_look(connected))
+            .chain(alone)
+            .chain(self.visits.rest())
+            .min()
     }
 
     fn handle(&mut self, frame: Frame) -> Outcome<()> {

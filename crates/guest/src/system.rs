@@ -1,6 +1,7 @@
 //! System calls that rustix does not wrap. Each returns the kernel's error number.
 
 use crate::weaken::without;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -207,6 +208,19 @@ pub fn signals_descriptor(signals: &[i32]) -> Result<std::os::fd::OwnedFd> {
     }
 }
 
+/// Lets a blocked signal have its effect on this process after all: it may end it, stop it, or be ignored.
+pub fn deliver(signal: i32) {
+    // SAFETY: the set is initialised by sigemptyset before use, and outlives the calls.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, signal);
+        libc::sigprocmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
+        libc::raise(signal);
+        libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+    }
+}
+
 /// The numbers of the signals that have come to such a descriptor.
 pub fn signals_of(descriptor: &OwnedFd) -> Vec<i32> {
     const RECORD: usize = size_of::<libc::signalfd_siginfo>();
@@ -264,6 +278,13 @@ pub fn open_below(
 pub fn accept(listener: &impl AsFd) -> Result<OwnedFd> {
     use rustix::net::{SocketFlags, accept_with};
     accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
+}
+
+/// True if one of these events, or the end of the other side, is there now.
+pub fn is_ready(descriptor: &impl AsFd, wanted: PollFlags) -> bool {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut polled = [PollFd::new(descriptor, wanted)];
+    poll(&mut polled, Some(&now)).is_ok() && !polled[0].revents().is_empty()
 }
 
 /// The most descriptors that one message of the kernel can carry.

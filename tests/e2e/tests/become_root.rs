@@ -58,7 +58,7 @@ fn the_owner_says_whose_user_becomes_root() -> Result<()> {
     as_root("the_owner_says_whose_user_becomes_root", whose)
 }
 
-fn option() -> Value {
+pub fn option() -> Value {
     json!({ "become_root": true, "backend": "process" })
 }
 
@@ -67,19 +67,19 @@ fn exec(server: &Server<'_>, id: &str, body: &Value) -> Result<Value> {
 }
 
 /// Output, errors and exit code of a command line of that user.
-fn told(server: &Server<'_>, id: &str, user: &str, command: &str) -> Result<(String, String, i64)> {
+pub fn told(server: &Server<'_>, id: &str, user: &str, command: &str) -> Result<(String, String, i64)> {
     let done = exec(server, id, &json!({ "command": command, "user": user }))?;
     let text = |field: &str| done[field].as_str().unwrap_or_default().to_string();
     Ok((text("stdout"), text("stderr"), done["exit_code"].as_i64().unwrap_or(-1)))
 }
 
-fn said(server: &Server<'_>, id: &str, command: &str) -> Result<String> {
+pub fn said(server: &Server<'_>, id: &str, command: &str) -> Result<String> {
     let (output, errors, code) = told(server, id, "agent", command)?;
     ensure!(code == 0, "{command}: {code}: {output}{errors}");
     Ok(output)
 }
 
-fn python(server: &Server<'_>, id: &str, user: &str, script: &str) -> Result<String> {
+pub fn python(server: &Server<'_>, id: &str, user: &str, script: &str) -> Result<String> {
     let done = exec(server, id, &json!({ "argv": ["python3", "-c", script], "user": user }))?;
     ensure!(done["exit_code"] == 0, "{done}");
     Ok(done["stdout"].as_str().unwrap_or_default().to_string())

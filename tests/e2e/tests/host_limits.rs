@@ -165,7 +165,7 @@ impl Count {
 }
 
 /// Every thread of a process has children of its own.
-fn children_of(server: u32) -> Result<Vec<u32>> {
+pub fn children_of(server: u32) -> Result<Vec<u32>> {
     let mut all = Vec::new();
     for thread in std::fs::read_dir(format!("/proc/{server}/task"))?.flatten() {
         // A thread may have ended meanwhile; its children are another's then.

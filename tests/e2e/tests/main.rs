@@ -6,6 +6,7 @@ mod attacks;
 mod audit_outputs;
 mod bad_input;
 mod become_root;
+mod become_root_pressed;
 mod builds;
 mod builds_debian;
 mod certificates;

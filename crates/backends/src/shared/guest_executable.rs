@@ -4,12 +4,15 @@
 //! owner is the engine's user, and the guest hides its own /proc entries, so that nothing inside can reach it
 //! (the way of CVE-2019-5736).
 
-use rustix::fs::{AtFlags, CWD, linkat};
+use rustix::fs::{AtFlags, CWD, RenameFlags, linkat, renameat_with};
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{Error, ErrorKind, Result, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+/// How the names of directories begin that have not got their last name, or have lost it.
+const UNFINISHED: &str = ".sudo-";
 
 static GUEST: &[u8] = include_bytes!(env!("PADDOCK_GUEST_EXECUTABLE"));
 
@@ -41,43 +44,83 @@ pub fn place(state: &Path) -> PathBuf {
 }
 
 /// A directory with a copy of the guest as `bin/sudo`, for sandboxes whose user may become root. It is another file than the one that
-/// this engine executes.
+/// this engine executes. One that is not as it was written takes another's place.
 pub fn place_of_sudo(state: &Path) -> Result<PathBuf> {
-    let place = state.join("guest").join(concat!(env!("PADDOCK_GUEST_DIGEST"), ".sudo"));
-    if place.is_dir() {
+    let directory = state.join("guest");
+    let place = directory.join(concat!(env!("PADDOCK_GUEST_DIGEST"), ".sudo"));
+    if is_whole(&place) {
         return Ok(place);
     }
-    let directory = state.join("guest");
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+    let mut options = OpenOptions::new();
+    let lock = options.write(true).create(true).truncate(false).mode(0o600);
+    let lock = lock.open(directory.join("sudo.lock"))?;
+    lock.lock()?;
+    // Another engine may have been faster.
+    if is_whole(&place) {
+        return Ok(place);
+    }
     let unfinished = new_directory(&directory)?;
+    write_sudo(&unfinished)?;
+    match std::fs::symlink_metadata(&place) {
+        Ok(_) => renameat_with(CWD, &unfinished, CWD, &place, RenameFlags::EXCHANGE)?,
+        Err(_) => std::fs::rename(&unfinished, &place)?,
+    }
+    File::open(&directory)?.sync_all()?;
+    remove_unfinished(&directory)?;
+    Ok(place)
+}
+
+/// As [`open_checked`], with the directories above the file.
+fn is_whole(place: &Path) -> bool {
+    let is_ours = |path: &Path| {
+        std::fs::symlink_metadata(path).is_ok_and(|found| {
+            let ours = found.uid() == rustix::process::geteuid().as_raw();
+            ours && found.is_dir() && found.mode() & 0o777 == 0o755
+        })
+    };
+    let file = || open_checked(&place.join("bin/sudo"))?.metadata();
+    is_ours(place) && is_ours(&place.join("bin")) && file().is_ok_and(|found| found.mode() & 0o777 == 0o555)
+}
+
+/// Precondition: no other engine writes one, so that all unfinished ones are of engines that were killed.
+fn new_directory(directory: &Path) -> Result<PathBuf> {
+    remove_unfinished(directory)?;
+    let path = directory.join(UNFINISHED);
+    std::fs::create_dir(&path)?;
+    Ok(path)
+}
+
+fn remove_unfinished(directory: &Path) -> Result<()> {
+    for entry in std::fs::read_dir(directory)?.flatten() {
+        if entry.file_name().as_encoded_bytes().starts_with(UNFINISHED.as_bytes()) {
+            match entry.file_type()?.is_dir() {
+                true => std::fs::remove_dir_all(entry.path())?,
+                false => std::fs::remove_file(entry.path())?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// All of it is on the disk before it gets its name.
+fn write_sudo(unfinished: &Path) -> Result<()> {
     let bin = unfinished.join("bin");
-    std::fs::DirBuilder::new().mode(0o755).create(&bin)?;
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(bin.join("sudo"))?;
+    std::fs::create_dir(&bin)?;
+    let path = bin.join("sudo");
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
     file.write_all(GUEST)?;
     // The mode of a new file is subject to the umask.
     file.set_permissions(Permissions::from_mode(0o555))?;
-    for made in [&bin, &unfinished] {
+    file.sync_all()?;
+    for made in [bin.as_path(), unfinished] {
         std::fs::set_permissions(made, Permissions::from_mode(0o755))?;
+        File::open(made)?.sync_all()?;
     }
-    let reader = File::open(bin.join("sudo"))?;
+    let reader = File::open(path)?;
     drop(file);
     wait_for_writers(&reader);
-    let renamed = std::fs::rename(&unfinished, &place);
-    if renamed.is_err() {
-        let _ = std::fs::remove_dir_all(&unfinished);
-    }
-    // Another engine may have been faster.
-    if place.is_dir() { Ok(place) } else { renamed.map(|()| place) }
-}
-
-/// A directory that no other process makes at the same time. One that a killed engine left unfinished is never used.
-fn new_directory(directory: &Path) -> Result<PathBuf> {
-    static MADE: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-    let number = MADE.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    let path = directory.join(format!(".sudo-{}-{number}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&path);
-    std::fs::create_dir(&path)?;
-    Ok(path)
+    Ok(())
 }
 
 fn open_checked(path: &Path) -> Result<File> {
@@ -143,5 +186,52 @@ mod tests {
         open(state.path()).unwrap();
         std::fs::set_permissions(place(state.path()), PermissionsExt::from_mode(0o777)).unwrap();
         assert_eq!(open(state.path()).unwrap_err().kind(), ErrorKind::PermissionDenied);
+    }
+
+    #[test]
+    fn a_sudo_that_is_not_as_it_was_written_is_written_anew() {
+        let state = tempfile::tempdir().unwrap();
+        let place = place_of_sudo(state.path()).unwrap();
+        let sudo = place.join("bin/sudo");
+        let inode = || std::fs::metadata(&sudo).unwrap().ino();
+        let (is_as_written, first) = (|| std::fs::read(&sudo).unwrap() == GUEST, inode());
+        assert!(is_as_written() && place_of_sudo(state.path()).unwrap() == place && inode() == first);
+        let mode = |path: &Path, mode| std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        let breakages: [&dyn Fn(); 6] = [
+            &|| std::fs::remove_file(&sudo).unwrap(),
+            &|| {
+                mode(&sudo, 0o755);
+                OpenOptions::new().write(true).open(&sudo).unwrap().set_len(7).unwrap();
+                mode(&sudo, 0o555);
+            },
+            &|| mode(&sudo, 0o757),
+            &|| mode(&place.join("bin"), 0o777),
+            &|| std::fs::remove_dir_all(place.join("bin")).unwrap(),
+            &|| {
+                std::fs::remove_dir_all(&place).unwrap();
+                std::os::unix::fs::symlink("/usr", &place).unwrap();
+            },
+        ];
+        for breaks in breakages {
+            breaks();
+            assert!(!is_whole(&place));
+            assert_eq!(place_of_sudo(state.path()).unwrap(), place);
+            assert!(is_whole(&place) && is_as_written());
+        }
+    }
+
+    #[test]
+    fn what_a_killed_engine_left_of_a_sudo_is_removed() {
+        let state = tempfile::tempdir().unwrap();
+        let left = state.path().join("guest/.sudo-4711-0/bin");
+        std::fs::create_dir_all(&left).unwrap();
+        std::fs::write(left.join("sudo"), "half").unwrap();
+        let place = place_of_sudo(state.path()).unwrap();
+        let names = std::fs::read_dir(state.path().join("guest")).unwrap();
+        let names: Vec<_> = names.flatten().map(|entry| entry.file_name()).collect();
+        assert!(
+            names.len() == 2 && names.iter().any(|name| Some(name.as_os_str()) == place.file_name()),
+            "{names:?}"
+        );
     }
 }

@@ -23,11 +23,10 @@ const PLACE: &str = "/dev";
 /// An overlay without an upper layer has two lower ones. This one is empty, and nothing inside ever comes to it: /proc is
 /// mounted on it later.
 const EMPTY: &str = "/proc";
-/// The place of a directory that is laid over the host's; it is removed again.
-const OVER: &str = "/.paddock-over";
 
 /// `false` where the inodes are the host's: the kernel has no overlays for us, or other mounts lie below the directory.
-/// `shared`: it is known that they will be. `over`: a directory that is laid over it, and the names of its files.
+/// `shared`: it is known that they will be. `over`: a directory that is laid over it, and the names of its files. Until then its place
+/// is `path` itself: something was mounted there in every earlier life of the disk, so that the work cannot have put a link there.
 pub fn mount(
     root: &OwnedFd,
     (tree, path): (OwnedFd, &str),
@@ -41,9 +40,14 @@ pub fn mount(
     let place = own_directory(root, PLACE)?;
     attach_onto(tree.as_fd(), place.as_fd()).during(|| format!("mount the host's {path}"))?;
     rustix::process::fchdir(root).during(|| "go to the new root".into())?;
-    let over = over.map(|(tree, files)| Over::mount(root, tree, files)).transpose()?;
-    let layers: &[&str] = if over.is_some() { &[EMPTY, OVER, PLACE] } else { &[EMPTY, PLACE] };
+    if let Some((tree, _)) = &over {
+        restrict(tree).during(|| "restrict what is laid over".into())?;
+        attach_onto(tree.as_fd(), own_directory(root, path)?.as_fd())
+            .during(|| "mount what is laid over".into())?;
+    }
+    let layers: &[&str] = if over.is_some() { &[EMPTY, path, PLACE] } else { &[EMPTY, PLACE] };
     let own = !shared && !without("own-inodes") && cover(root, layers).is_ok();
+    let over = over.map(|(_, files)| lift(root, path, if own { &[] } else { files })).transpose()?;
     for (name, kind) in names {
         let (from, to) = (below(PLACE, name), below(path, name));
         let from = open_inside(root, &from, OFlags::PATH).during(|| format!("open the host's {to}"))?;
@@ -52,8 +56,10 @@ pub fn mount(
         let place = mount_point(root, &to, *kind)?;
         attach_onto(tree.as_fd(), place.as_fd()).during(|| format!("mount {to}"))?;
     }
-    if let Some(over) = over {
-        over.finish(root, path, own)?;
+    for (to, file) in over.into_iter().flatten() {
+        // A read-only directory of the host has a place for it only if the host has such a file.
+        let place = mount_point(root, &to, NodeKind::File)?;
+        attach_onto(file.as_fd(), place.as_fd()).during(|| format!("mount {to}"))?;
     }
     // Mounts that were made from it stay.
     for _ in 0..1 + usize::from(own) {
@@ -64,36 +70,18 @@ pub fn mount(
     Ok(own || without("own-inodes"))
 }
 
-/// The directory that is laid over the host's, while it has a place of its own.
-struct Over<'a> {
-    files: &'a [String],
-}
-
-impl Over<'_> {
-    fn mount<'a>(root: &OwnedFd, tree: OwnedFd, files: &'a [String]) -> Outcome<Over<'a>> {
-        limit_mount(tree.as_fd(), MountLimits::host(true, true))
-            .during(|| "restrict what is laid over".into())?;
-        let place = own_directory(root, OVER)?;
-        attach_onto(tree.as_fd(), place.as_fd()).during(|| "mount what is laid over".into())?;
-        Ok(Over { files })
+/// Takes the directory that was laid over away from its place. The overlay shows its files already; each of `files` is kept for the
+/// place of the host's.
+fn lift(root: &OwnedFd, path: &str, files: &[String]) -> Outcome<Vec<(String, OwnedFd)>> {
+    let mut kept = Vec::new();
+    for name in files {
+        let file = below(path, name);
+        let found = open_inside(root, &file, OFlags::PATH).during(|| format!("open {file}"))?;
+        kept.push((file, clone_of(&found)?));
     }
-
-    /// `covered`: the overlay shows the files already. If not, each takes the place of the host's.
-    fn finish(self, root: &OwnedFd, path: &str, covered: bool) -> Outcome<()> {
-        for name in self.files.iter().filter(|_| !covered) {
-            let from =
-                open_inside(root, &below(OVER, name), OFlags::PATH).during(|| format!("open {name}"))?;
-            let to = below(path, name);
-            // A read-only directory of the host has a place for it only if the host has such a file.
-            let place = mount_point(root, &to, NodeKind::File)?;
-            attach_onto(clone_of(&from)?.as_fd(), place.as_fd()).during(|| format!("mount {to}"))?;
-        }
-        let name = OVER.trim_start_matches('/');
-        unmount(name, UnmountFlags::DETACH).during(|| "let go of what is laid over".into())?;
-        // It stays if the work has put something there in an earlier life of this disk.
-        let _ = rustix::fs::unlinkat(root, name, rustix::fs::AtFlags::REMOVEDIR);
-        Ok(())
-    }
+    unmount(path.trim_start_matches('/'), UnmountFlags::DETACH)
+        .during(|| "let go of what is laid over".into())?;
+    Ok(kept)
 }
 
 fn below(directory: &str, name: &str) -> String {

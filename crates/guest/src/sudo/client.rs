@@ -30,6 +30,8 @@ const PASSED_ON: [i32; 10] = [
     libc::SIGWINCH,
 ];
 
+const UNKNOWN: &str = "the sandbox answered in an unknown way";
+
 pub fn run(arguments: &[Vec<u8>]) -> i32 {
     let wanted = match options::parse(arguments) {
         Ok(wanted) => wanted,
@@ -82,9 +84,14 @@ fn ask(command: Command, variables: Vec<Vec<u8>>) -> Result<i32, String> {
     let (input, output, error) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
     let descriptors: [BorrowedFd<'_>; request::DESCRIPTORS] =
         [input.as_fd(), output.as_fd(), error.as_fd(), directory.as_fd()];
-    let signals = system::signals_descriptor(&PASSED_ON).map_err(failed)?;
+    // Nothing is begun before the last byte, so that until then each signal has its usual effect on this process.
+    let bytes = request.encode();
+    let (all, last) = bytes.split_at(bytes.len().saturating_sub(1));
     // A guest that refuses this user closes the connection, maybe before all was sent.
-    let _ = request::send(&connection, &request.encode(), &descriptors);
+    let sent = request::send(&connection, all, &descriptors);
+    let signals = system::signals_descriptor(&PASSED_ON).map_err(failed)?;
+    let _ = sent.and_then(|()| request::send(&connection, last, &[]));
+    wait_for_turn(&connection, &signals)?;
     let mut brought = Vec::new();
     match news(&connection, &mut brought)? {
         News::Began => {}
@@ -111,11 +118,30 @@ fn reach() -> rustix::io::Result<OwnedFd> {
     Ok(socket)
 }
 
+/// Until the process of root has taken the request. More wait than may run at a time: a signal that comes meanwhile has its usual
+/// effect on this process, and if that is its end, the request is taken back.
+fn wait_for_turn(connection: &OwnedFd, signals: &OwnedFd) -> Result<(), String> {
+    while !system::is_ready(connection, PollFlags::IN) {
+        let mut polled = [PollFd::new(connection, PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
+        match poll(&mut polled, None) {
+            Ok(_) if polled[0].revents().is_empty() => {
+                system::signals_of(signals).into_iter().for_each(system::deliver);
+            }
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(format!("poll: {errno}")),
+        }
+    }
+    match news(connection, &mut Vec::new())? {
+        News::Taken => Ok(()),
+        _ => Err(UNKNOWN.into()),
+    }
+}
+
 fn news(connection: &OwnedFd, brought: &mut Vec<OwnedFd>) -> Result<News, String> {
     let mut bytes = [0; 5];
     let gone = |_| "the sandbox did not let this user become root, or has ended the command".to_string();
     request::receive(connection, &mut bytes, brought).map_err(gone)?;
-    News::read(bytes).ok_or_else(|| "the sandbox answered in an unknown way".into())
+    News::read(bytes).ok_or_else(|| UNKNOWN.into())
 }
 
 /// As the command ended: with its code, or by its signal.

@@ -34,12 +34,17 @@ fn serve(connection: &OwnedFd, caller: Caller) -> rustix::io::Result<i32> {
     // Ends this process if the request is not whole by then.
     // SAFETY: a plain integer; no handler is set, so that the signal ends the process.
     unsafe { libc::alarm(PATIENCE_SECONDS) };
-    let (request, descriptors) = request::receive_request(connection)?;
+    // Nothing has begun, so that nothing can be left behind.
+    let Ok((request, descriptors)) = request::receive_request(connection) else { return Ok(FINISHED) };
     // SAFETY: as above; zero takes the alarm back.
     unsafe { libc::alarm(0) };
     let ended = system::signal_descriptor(libc::SIGCHLD)?;
+    // From here on signals for the caller are the command's. A caller that has gone while it waited gets none.
+    if request::send(connection, &News::Taken.bytes(), &[]).is_err() {
+        return Ok(FINISHED);
+    }
     let begun = Program::of(&request.command, caller, &request.variables)
-        .and_then(|program| begin(&request, &program, descriptors));
+        .and_then(|program| begin(&request, &program, descriptors, connection));
     match begun {
         Ok((leader, terminal)) => {
             let controlling = terminal.as_ref().map(|terminal| terminal.controlling.as_fd());
@@ -81,18 +86,21 @@ struct Child<'a> {
     descriptors: [OwnedFd; request::DESCRIPTORS],
     terminal: Option<&'a OwnedFd>,
     replaced: [bool; 3],
+    caller: Option<&'a OwnedFd>,
 }
 
 fn begin(
     request: &Request,
     program: &Program,
     descriptors: [OwnedFd; request::DESCRIPTORS],
+    caller: &OwnedFd,
 ) -> Result<(Pid, Option<Terminal>), String> {
     become_user(program)?;
     let terminal = request.terminal.map(make_terminal).transpose();
     let terminal = terminal.map_err(|errno| format!("no terminal could be made: {errno}"))?;
     let own = terminal.as_ref().map(|terminal| &terminal.own);
-    let child = Child { program, descriptors, terminal: own, replaced: request.replaced };
+    let (replaced, caller) = (request.replaced, Some(caller));
+    let child = Child { program, descriptors, terminal: own, replaced, caller };
     let leader = child.start()?;
     Ok((leader, terminal))
 }
@@ -184,7 +192,11 @@ impl Child<'_> {
         rustix::process::umask(Mode::from_raw_mode(0o022));
         system::close_on_exec_from(3).map_err(failed)?;
         system::reset_signals();
-        Ok(())
+        // As late as can be: a command does not begin behind the end of the exec that wanted it.
+        match self.caller.is_some_and(|caller| system::is_ready(caller, PollFlags::RDHUP)) {
+            true => Err("the caller has gone".into()),
+            false => Ok(()),
+        }
     }
 
     fn execute(&self) -> String {
@@ -296,7 +308,7 @@ pub fn execute_here(program: &Program) -> String {
             copy(std::io::stderr().as_fd().try_clone_to_owned())?,
             directory,
         ];
-        Ok(Child { program, descriptors, terminal: None, replaced: [false; 3] })
+        Ok(Child { program, descriptors, terminal: None, replaced: [false; 3], caller: None })
     };
     match made() {
         Ok(child) => child.execute_in_place(),

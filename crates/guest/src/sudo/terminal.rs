@@ -1,13 +1,14 @@
 //! The caller's terminal while a command has one of its own: bytes go both ways, and the caller's is raw meanwhile, so that the keys
 //! mean something to the command's alone.
 
+use crate::system::is_ready;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::termios::{
     OptionalActions, Termios, isatty, tcgetattr, tcgetpgrp, tcgetwinsize, tcsetattr, tcsetwinsize,
 };
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 /// Bytes that wait in one direction; no more are read before these are written.
 const MOST: usize = 64 * 1024;
@@ -103,7 +104,7 @@ impl Relay {
     /// Moves what there is, without waiting for more.
     pub fn carry(&mut self, controlling: &OwnedFd) {
         let mut buffer = [0; 4096];
-        if self.reads_input() && is_ready(input(), PollFlags::IN) {
+        if self.reads_input() && is_ready(&input(), PollFlags::IN) {
             match rustix::io::read(input(), &mut buffer) {
                 Ok(0) => self.input_ended = true,
                 Ok(count) => self.to_command.extend(&buffer[..count]),
@@ -111,7 +112,7 @@ impl Relay {
                 Err(_) => self.input_ended = true,
             }
         }
-        while !self.to_command.is_empty() && is_ready(controlling.as_fd(), PollFlags::OUT) {
+        while !self.to_command.is_empty() && is_ready(controlling, PollFlags::OUT) {
             match rustix::io::write(controlling, self.to_command.as_slices().0) {
                 Ok(count) => drop(self.to_command.drain(..count)),
                 Err(Errno::INTR) => {}
@@ -123,7 +124,7 @@ impl Relay {
 
     fn carry_output(&mut self, controlling: &OwnedFd) {
         let mut buffer = [0; 4096];
-        if self.output_ended || !is_ready(controlling.as_fd(), PollFlags::IN) {
+        if self.output_ended || !is_ready(controlling, PollFlags::IN) {
             return;
         }
         match rustix::io::read(controlling, &mut buffer) {
@@ -155,12 +156,6 @@ impl Drop for Relay {
     fn drop(&mut self) {
         self.pause();
     }
-}
-
-fn is_ready(descriptor: BorrowedFd<'_>, wanted: PollFlags) -> bool {
-    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-    let mut polled = [PollFd::from_borrowed_fd(descriptor, wanted)];
-    poll(&mut polled, Some(&now)).is_ok() && !polled[0].revents().is_empty()
 }
 
 fn write_all(mut bytes: &[u8]) {

@@ -1,4 +1,7 @@
 //! Ends everything that one exec started: its process group, and the rest of its session. Or all work there is.
+//!
+//! A look at all processes costs some ten microseconds for each. Code inside says how many there are, so that nothing that it can
+//! bring about as often as it likes may take a look of its own.
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
@@ -7,23 +10,31 @@ const ROUNDS: usize = 16;
 
 /// `leads`: the process that began the session has not been collected, so that its number is surely its own.
 pub fn kill_session(leader: Pid, leads: bool) {
-    if leads {
-        let _ = kill_process_group(leader, Signal::KILL);
+    kill_sessions(&[(leader, leads)]);
+}
+
+/// The same for several sessions, with one look at all processes in each round.
+pub fn kill_sessions(sessions: &[(Pid, bool)]) {
+    for (leader, _) in sessions.iter().filter(|(_, leads)| *leads) {
+        let _ = kill_process_group(*leader, Signal::KILL);
     }
     for _ in 0..ROUNDS {
-        let members = members(leader, leads);
+        let members = members(sessions);
         if members.is_empty() {
             return;
         }
-        for member in members {
+        for (member, _) in members {
             let _ = kill_process(member, Signal::KILL);
         }
     }
 }
 
-/// True if a process of the session is left, although its leader has gone.
-pub fn has_left_processes(leader: Pid) -> bool {
-    !members(leader, false).is_empty()
+/// Those of these sessions of which processes are left, although their leaders have gone.
+pub fn sessions_left(mut leaders: Vec<Pid>) -> Vec<Pid> {
+    let sessions: Vec<(Pid, bool)> = leaders.iter().map(|leader| (*leader, false)).collect();
+    let members = members(&sessions);
+    leaders.retain(|leader| members.iter().any(|(_, of)| of == leader));
+    leaders
 }
 
 /// Everything in this namespace but this process, and nothing in the namespaces below it: sandboxes that nest here go on.
@@ -61,10 +72,13 @@ fn is_own_and_lives(status: &str) -> bool {
     levels <= 1 && !ended
 }
 
-/// Living processes of the session. Empty if the number belongs to another process by now.
-fn members(leader: Pid, leads: bool) -> Vec<Pid> {
+/// Living processes of these sessions, each with the leader of its own. None of a session whose number belongs to another process by now.
+fn members(sessions: &[(Pid, bool)]) -> Vec<(Pid, Pid)> {
+    if sessions.is_empty() {
+        return Vec::new();
+    }
     let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
-    let mut found = Vec::new();
+    let (mut found, mut others) = (Vec::new(), Vec::new());
     for process in processes.flatten() {
         let name = process.file_name();
         let Some(pid) = name.to_str().and_then(|n| n.parse().ok()).and_then(Pid::from_raw) else { continue };
@@ -72,14 +86,14 @@ fn members(leader: Pid, leads: bool) -> Vec<Pid> {
             continue;
         };
         let Some((state, session)) = state_and_session(&text) else { continue };
-        if session != leader.as_raw_nonzero().get() || state == 'Z' {
-            continue;
+        let wanted = sessions.iter().find(|(leader, _)| leader.as_raw_nonzero().get() == session);
+        let Some((leader, leads)) = wanted.filter(|_| state != 'Z') else { continue };
+        if pid == *leader && !leads {
+            others.push(pid);
         }
-        if pid == leader && !leads {
-            return Vec::new();
-        }
-        found.push(pid);
+        found.push((pid, *leader));
     }
+    found.retain(|(_, leader)| !others.contains(leader));
     found
 }
 

@@ -15,7 +15,7 @@ mod tool;
 mod visitor;
 
 pub use confine::Confinement;
-pub use kill::{has_left_processes, kill_all_but_nested, kill_session};
+pub use kill::{kill_all_but_nested, kill_session, kill_sessions, sessions_left};
 pub use spawn::{Spawned, last_errno, resize, spawn, spawn_with};
 pub use taken::Newcomer;
 pub use tool::spawn_tool;
