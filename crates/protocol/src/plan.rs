@@ -132,9 +132,9 @@ impl Plan {
     }
 
     /// True if the host may ask for the files apart from the work's view of them: the sandbox outlives its host, or its disk is a
-    /// directory that does.
+    /// directory that the host names by its path.
     pub fn has_lasting_disk(&self) -> bool {
-        self.listener.is_some() || matches!(self.disk, DiskPlan::Mounted(_))
+        self.listener.is_some() || matches!(self.disk, DiskPlan::Mounted(Source::Path { .. }))
     }
 }
 
