@@ -58,7 +58,7 @@ impl Fleet {
         if changes.values().all(Option::is_none) && !had.iter().any(is_named) {
             return Ok(None);
         }
-        let set = self.resolved(actor, &record, changes)?;
+        let set = self.changed_set(actor, &record, changes)?;
         let total = had.iter().filter(|secret| !is_named(secret)).count() + set.len();
         paddock_settings::check_secret_count(total).map_err(|error| refused(SettingsError::from(error)))?;
         let mut changes: BTreeMap<String, Option<Bound>> =
@@ -68,7 +68,12 @@ impl Fleet {
     }
 
     /// Their values, as a create would read them.
-    fn resolved(&self, actor: &Actor, record: &Record, changes: &Changes) -> Result<Vec<Bound>, FleetError> {
+    fn changed_set(
+        &self,
+        actor: &Actor,
+        record: &Record,
+        changes: &Changes,
+    ) -> Result<Vec<Bound>, FleetError> {
         let set = changes.iter().filter_map(|(name, layer)| Some((name.clone(), layer.clone()?)));
         let asked = CreateSandbox { secrets: set.collect(), ..CreateSandbox::default() };
         let asked = self.with_resources(actor, &asked)?;

@@ -4,9 +4,9 @@
 use crate::forward::{self, ForPort, Pass};
 use crate::gateway::Gateway;
 use crate::resolve::{self, Kind};
-use crate::who::{self, Who};
+use crate::who::{self, Holder, Who};
 use axum::extract::Request;
-use axum::http::{HeaderMap, Method, Uri, header};
+use axum::http::{Extensions, HeaderMap, Method, Uri, header};
 use axum::response::Response;
 use paddock_server::front::{self, App, E2B_ENVD_TOKEN, E2B_TRAFFIC_TOKEN, Failure, Known, parse_cookie};
 
@@ -42,7 +42,7 @@ pub async fn through(
         refuse_reader(&known)?;
         return Ok(front::set_cookie_and_lead_on(&place.prefix, &place.rest, &request, secret));
     }
-    let Some((known, mut secrets)) = known(app, &request).await? else {
+    let Some((known, mut secrets)) = known(app, request.headers(), request.extensions()).await? else {
         return stranger(gateway, app, &place, request).await;
     };
     refuse_reader(&known)?;
@@ -62,22 +62,26 @@ pub async fn through(
         request.headers_mut().insert(header::HOST, host);
     }
     *request.uri_mut() = target.map_err(|_| Failure::invalid("the path is not valid"))?;
-    let who = Who::known(app, known, &request).await?;
+    let who = Who::known(app, known, &request)?;
     let node = resolve::node_of(&gateway.nodes, Some(&who.header), Kind::Sandbox, &place.sandbox).await?;
     Ok(forward::pass(app, &node, request, Pass { for_port: place.kind(), ..Pass::of(&who) }).await)
 }
 
 /// The caller by cookie, else by Authorization, else by the owner's socket, if the home knows one; and the secrets that were shown.
-async fn known(app: &App, request: &Request) -> Result<Option<(Known, Vec<String>)>, Failure> {
-    if let Some(secret) = parse_cookie(request.headers())
+async fn known(
+    app: &App,
+    headers: &HeaderMap,
+    extensions: &Extensions,
+) -> Result<Option<(Known, Vec<String>)>, Failure> {
+    if let Some(secret) = parse_cookie(headers)
         && let Some(known) = holder_of(app, &secret).await
     {
         return Ok(Some((known, vec![secret])));
     }
-    match front::bearer(request.headers())?.map(str::to_string) {
+    match front::bearer(headers)?.map(str::to_string) {
         Some(secret) => Ok(holder_of(app, &secret).await.map(|known| (known, vec![secret]))),
         None => {
-            let owner = front::identify(app, request.extensions(), None).await.ok();
+            let owner = front::identify(app, extensions, None).await.ok();
             // The owner may have been given a right to try: the socket says enough.
             Ok(owner.map(|known| (known, Vec::new())))
         }
@@ -106,7 +110,8 @@ async fn stranger(
     let bearer = front::bearer(request.headers()).ok().flatten().map(str::to_string);
     let shown = [front::token_parameter(request.uri().query()), parse_cookie(request.headers()), bearer];
     let token = shown.into_iter().flatten().find_map(|right| who::claim(&right).token);
-    let holder = who::holder(app, token.as_deref(), &request).await;
+    let known = who::admitted(app, token.as_deref()).await;
+    let holder = known.and_then(|known| Holder::new(known, &request));
     Ok(forward::pass(app, &node, request, Pass { for_port: place.kind(), ..Pass::of_holder(holder) }).await)
 }
 
@@ -131,7 +136,8 @@ pub async fn data_plane(
     let token =
         shown.into_iter().flatten().filter_map(|value| value.to_str().ok()).find_map(who::key_of_grant);
     let token = token.map(str::to_string);
-    let holder = who::holder(app, token.as_deref(), &request).await;
+    let known = who::admitted(app, token.as_deref()).await;
+    let holder = known.and_then(|known| Holder::new(known, &request));
     let for_port = ForPort::E2b { sandbox: sandbox.to_string(), port };
     Ok(forward::pass(app, &node, request, Pass { for_port, ..Pass::of_holder(holder) }).await)
 }

@@ -3,7 +3,7 @@
 use crate::forward::{self, Pass};
 use crate::gateway::Gateway;
 use crate::resolve::{self, Kind};
-use crate::who;
+use crate::who::{self, Holder};
 use axum::extract::Request;
 use axum::response::Response;
 use paddock_server::front::{App, Failure};
@@ -13,7 +13,8 @@ pub async fn pass(gateway: &Gateway, app: &App, right: &str, request: Request) -
     let Some(sandbox) = &claim.sandbox else { return Err(refused()) };
     let node = resolve::node_of(&gateway.nodes, None, Kind::Sandbox, sandbox).await;
     let node = node.map_err(|failure| if failure.status.as_u16() == 404 { refused() } else { failure })?;
-    let holder = who::holder(app, claim.token.as_deref(), &request).await;
+    let known = who::admitted(app, claim.token.as_deref()).await;
+    let holder = known.and_then(|known| Holder::new(known, &request));
     Ok(forward::pass(app, &node, request, Pass::of_holder(holder)).await)
 }
 

@@ -22,7 +22,7 @@ pub struct Who {
 /// By `Authorization: Bearer`, or the owner's socket; as on every server.
 pub async fn of_api(app: &App, request: &mut Request) -> Result<Who, Failure> {
     let known = front::identify(app, request.extensions(), front::bearer(request.headers())?).await?;
-    let who = Who::new(app, known, request).await?;
+    let who = Who::new(app, known, request)?;
     request.headers_mut().remove(header::AUTHORIZATION);
     Ok(who)
 }
@@ -30,7 +30,7 @@ pub async fn of_api(app: &App, request: &mut Request) -> Result<Who, Failure> {
 /// By the key that E2B's clients show to the control plane.
 pub async fn of_e2b(app: &App, request: &mut Request) -> Result<Who, Failure> {
     let known = front::e2b_identify(app, request.headers()).await?;
-    let who = Who::new(app, known, request).await?;
+    let who = Who::new(app, known, request)?;
     for name in [header::AUTHORIZATION.as_str(), E2B_KEY] {
         request.headers_mut().remove(name);
     }
@@ -38,16 +38,16 @@ pub async fn of_e2b(app: &App, request: &mut Request) -> Result<Who, Failure> {
 }
 
 impl Who {
-    pub async fn new(app: &App, known: Known, request: &Request) -> Result<Who, Failure> {
+    pub fn new(app: &App, known: Known, request: &Request) -> Result<Who, Failure> {
         let looks_only = matches!(*request.method(), Method::GET | Method::HEAD);
         if known.actor.only_reads() && !looks_only {
             return Err(front::reads_only());
         }
-        Who::known(app, known, request).await
+        Who::known(app, known, request)
     }
 
     /// For a caller whose right was checked already.
-    pub async fn known(app: &App, known: Known, request: &Request) -> Result<Who, Failure> {
+    pub fn known(app: &App, known: Known, request: &Request) -> Result<Who, Failure> {
         let Known { actor, revoked } = known;
         front::is_known(request.extensions());
         tracing::Span::current().record("tenant", actor.tenant.as_str());
@@ -92,11 +92,17 @@ pub struct Holder {
     pub leash: Option<Leash>,
 }
 
-pub async fn holder(app: &App, token: Option<&str>, request: &Request) -> Option<Holder> {
-    let admitted = app.fleet().admit_token(token?).await.ok()??;
-    let Known { actor, revoked } = Known::from(admitted);
-    let leash = revoked.map(|revoked| Leash::new(revoked, request));
-    Some(Holder { header: header_of(&actor, true, None).ok()?, leash })
+/// The holder of the token with this id, if it is valid.
+pub async fn admitted(app: &App, token: Option<&str>) -> Option<Known> {
+    app.fleet().admit_token(token?).await.ok()?.map(Known::from)
+}
+
+impl Holder {
+    pub fn new(known: Known, request: &Request) -> Option<Holder> {
+        let Known { actor, revoked } = known;
+        let leash = revoked.map(|revoked| Leash::new(revoked, request));
+        Some(Holder { header: header_of(&actor, true, None).ok()?, leash })
+    }
 }
 
 /// What a sealed right says of itself, before anybody has checked the seal: a sandbox, and the token behind it.
