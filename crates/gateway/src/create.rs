@@ -15,7 +15,7 @@ use crate::resolve::{self, Kind};
 use crate::who::Who;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use bytes::Bytes;
 use paddock_model::NodeNumber;
 use paddock_model::api::NodeReport;

@@ -15,10 +15,11 @@ const NEXT: HeaderName = HeaderName::from_static("x-next-token");
 const DEFAULT_LIMIT: usize = 100;
 
 pub async fn sandboxes(gateway: &Gateway, who: &Who, request: Request) -> Result<Response, Failure> {
-    let Collected { pages: answers, mut missing } = match lists::collect(gateway, who, &request).await {
-        Ok(collected) => collected,
-        Err(refused) => return Ok(refused.into_response()),
-    };
+    let Collected { pages: answers, mut missing } =
+        match lists::collect(gateway, who, request.uri(), request.extensions()).await {
+            Ok(collected) => collected,
+            Err(refused) => return Ok(refused.into_response()),
+        };
     let query = request.uri().query().unwrap_or_default();
     let mut pages = Vec::new();
     for (node, answer) in answers {

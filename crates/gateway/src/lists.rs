@@ -6,7 +6,7 @@ use crate::merge::{self, Order, Page, Place};
 use crate::node::Node;
 use crate::who::Who;
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use futures_util::stream;
@@ -48,7 +48,7 @@ pub struct Collected {
 }
 
 pub async fn list(gateway: &Gateway, who: &Who, list: List, request: Request) -> Result<Response, Failure> {
-    let collected = match collect(gateway, who, &request).await {
+    let collected = match collect(gateway, who, request.uri(), request.extensions()).await {
         Ok(collected) => collected,
         Err(refused) => return Ok(refused.into_response()),
     };
@@ -75,9 +75,14 @@ pub async fn list(gateway: &Gateway, who: &Who, list: List, request: Request) ->
 }
 
 /// The same question to every node. `Err`: the first refusal that is the caller's mistake, which all nodes would find.
-pub async fn collect(gateway: &Gateway, who: &Who, request: &Request) -> Result<Collected, Answered> {
-    let target = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_string();
-    let id: Option<RequestId> = request.extensions().get().cloned();
+pub async fn collect(
+    gateway: &Gateway,
+    who: &Who,
+    uri: &Uri,
+    extensions: &Extensions,
+) -> Result<Collected, Answered> {
+    let target = uri.path_and_query().map_or("/", |path| path.as_str()).to_string();
+    let id: Option<RequestId> = extensions.get().cloned();
     let (away, nodes): (Vec<_>, Vec<_>) =
         gateway.nodes.all().into_iter().partition(|node| node.seen().is_away());
     let asking = nodes.into_iter().map(|node| {
