@@ -5,7 +5,6 @@
 //! are noted and given to nobody by that: a request asks for them, and is judged by the template of now and by who asks.
 
 use super::record::Record;
-use super::snapshots::SnapshotRecord;
 use super::{Actor, Fleet, FleetError, Kind, request};
 use paddock_model::api::CreateSandbox;
 use paddock_model::{Access, Limits, LimitsLayer, Policy, Requirement, User};
@@ -86,7 +85,7 @@ impl Fleet {
         &self,
         actor: &Actor,
         request: &CreateSandbox,
-        snapshot: Option<&SnapshotRecord>,
+        kept: Option<&KeptSettings>,
     ) -> Result<Under, FleetError> {
         let settings = |name: &str| -> Result<(String, Policy), FleetError> {
             match self.own_template_settings(actor, name)? {
@@ -98,7 +97,7 @@ impl Fleet {
             let (name, layer) = settings(name)?;
             return Ok(Under { template: Some(name), layer: Some(layer), request: request.clone() });
         }
-        let Some(kept) = snapshot.and_then(|snapshot| snapshot.settings.as_ref()) else {
+        let Some(kept) = kept else {
             return Ok(Under { template: None, layer: None, request: request.clone() });
         };
         let template = match kept.template.as_deref().map(settings).transpose() {

@@ -1,7 +1,7 @@
 //! One door for many servers: `paddock gateway`. It is a Paddock server over its own state directory, the home of tokens and tenants, with a
 //! room in front ([`paddock_server::front`]) that sends what is about sandboxes to the nodes that have them.
 //!
-//! - [`gateway`]: the room itself; [`routes`]: which requests are whose; [`refused`]: those that no gateway can answer yet
+//! - [`gateway`]: what a gateway knows; [`room`]: how it answers; [`routes`]: which requests are whose; [`refused`]: those that no gateway can answer yet
 //! - [`sources`]: where nodes are read from, and with which keys; [`nodes`], [`node`]: those that are known; [`poll`]: what they
 //!   report
 //! - [`link`]: the connections to one node; [`head`]: heads of requests and answers between the two; [`forward`]: one request, streamed
@@ -34,6 +34,7 @@ mod poll;
 mod ports;
 mod refused;
 mod resolve;
+mod room;
 mod routes;
 mod signed;
 mod sources;

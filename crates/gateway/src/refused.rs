@@ -1,7 +1,5 @@
 //! What is about one node's own things, and cannot be answered for a cluster yet. Each is refused by its name: nothing is done by half.
 
-use crate::routes::Route;
-
 /// The first parts of paths below `/v1`.
 const OF_API: [(&str, &str); 10] = [
     ("volumes", "volumes"),
@@ -31,8 +29,8 @@ const OTHERS: [(&str, &str, bool); 11] = [
     ("nodes", "E2B's view of nodes", true),
 ];
 
-/// `parts` of the path. `None`: the home answers.
-pub fn of(parts: &[&str]) -> Option<Route> {
+/// The operation for which these parts of a path stand, and true where E2B's clients ask for it. `None`: the home answers.
+pub fn of(parts: &[&str]) -> Option<(&'static str, bool)> {
     let (operation, e2b) = match parts {
         ["v1", "server", "load"] => ("the load of one host", false),
         ["v1", first, ..] => (OF_API.iter().find(|(name, _)| name == first)?.1, false),
@@ -42,5 +40,5 @@ pub fn of(parts: &[&str]) -> Option<Route> {
         }
         [] => return None,
     };
-    Some(Route::Refused { operation, e2b })
+    Some((operation, e2b))
 }

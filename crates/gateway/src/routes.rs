@@ -91,7 +91,7 @@ pub fn route(
         ["v2", rest @ ..] => of_e2b(method, reads, rest),
         rest => of_e2b(method, reads, rest),
     };
-    found.or_else(|| refused::of(&parts))
+    found.or_else(|| refused::of(&parts).map(|(operation, e2b)| Route::Refused { operation, e2b }))
 }
 
 fn of_api(method: &Method, reads: bool, path: &str, parts: &[&str]) -> Option<Route> {

@@ -99,7 +99,8 @@ impl Fleet {
     ) -> Result<(Option<SnapshotRecord>, Under, Settings), FleetError> {
         let snapshot =
             request.snapshot.as_deref().map(|name| self.snapshot_record(actor, name)).transpose()?;
-        let under = self.settings_under(actor, request, snapshot.as_ref())?;
+        let kept = snapshot.as_ref().and_then(|snapshot| snapshot.settings.as_ref());
+        let under = self.settings_under(actor, request, kept)?;
         let settings = request::resolve(&self.0.options, actor, &under.request, under.layer.clone());
         Ok((snapshot, under, settings?))
     }

@@ -73,6 +73,21 @@ export interface paths {
         };
         get: operations["get_job_task"];
     };
+    "/v1/node": {
+        parameters: {
+        };
+        get: operations["node_report"];
+    };
+    "/v1/node/cordon": {
+        parameters: {
+        };
+        post: operations["cordon_node"];
+    };
+    "/v1/node/uncordon": {
+        parameters: {
+        };
+        post: operations["uncordon_node"];
+    };
     "/v1/pools": {
         parameters: {
         };
@@ -2047,6 +2062,73 @@ export interface components {
             /** Format: int64 */
             sent_bytes: number;
         };
+        /** @description A pool of a node. */
+        NodePool: {
+            /**
+             * Format: int32
+             * @description Sandboxes that wait in it.
+             */
+            ready: number;
+            template: string;
+            /** @description Absent: it serves every tenant. */
+            tenant?: string | null;
+        };
+        /** @description What a node says of itself, for the placement of sandboxes. */
+        NodeReport: {
+            /**
+             * Format: int64
+             * @description The node's clock.
+             */
+            at_ms: number;
+            /** @description Backends that work on this host. */
+            backends: string[];
+            /** @description From `--label`. */
+            labels: {
+                [key: string]: string;
+            };
+            /**
+             * Format: int64
+             * @description The most live sandboxes; absent: no limit is set.
+             */
+            limit?: number | null;
+            /** @description Sandboxes by state, of all tenants. */
+            live: components["schemas"]["SandboxCounts"];
+            /** Format: int64 */
+            memory_available_bytes?: number | null;
+            /**
+             * Format: int64
+             * @description Of the host, or of the server's control group where that has less.
+             */
+            memory_bytes?: number | null;
+            /** @description For people: `--node-name`, else the name of the host. */
+            name: string;
+            /**
+             * Format: int32
+             * @description 0 to 4095. Ids of this node begin with it, as three hexadecimal digits. Absent: the server was started without `--node`.
+             */
+            node?: number | null;
+            pools: components["schemas"]["NodePool"][];
+            /** Format: int32 */
+            processors: number;
+            /**
+             * Format: int32
+             * @description The version of the protocol between gateway and node.
+             */
+            protocol: number;
+            /** Format: int64 */
+            started_at_ms: number;
+            state: components["schemas"]["NodeState"];
+            /** @description Names of templates that it has. */
+            templates: string[];
+            /** @description Live sandboxes of each tenant that has any. */
+            tenants: {
+                [key: string]: number;
+            };
+            /** @description Of Paddock. */
+            version: string;
+        };
+        /** @enum {string} */
+        NodeState: "ready" | "cordoned" | "draining";
         /** @description One of several forks that was not made, while others may have been. */
         NotForked: {
             /** @description As in an error. */
@@ -2281,6 +2363,11 @@ export interface components {
                 [key: string]: string;
             };
             name?: string | null;
+            /**
+             * Format: int32
+             * @description The node that it is on, where the server has a number (`serve --node`); its id begins with it.
+             */
+            node?: number | null;
             /** @description The sandbox that it was forked from. */
             parent?: string | null;
             persistent: boolean;
@@ -3264,6 +3351,39 @@ export interface operations {
             200: {
                 content: {
                     "application/json": components["schemas"]["JobTask"];
+                };
+            };
+        };
+    };
+    node_report: {
+        parameters: {
+        };
+        responses: {
+            200: {
+                content: {
+                    "application/json": components["schemas"]["NodeReport"];
+                };
+            };
+        };
+    };
+    cordon_node: {
+        parameters: {
+        };
+        responses: {
+            200: {
+                content: {
+                    "application/json": components["schemas"]["NodeReport"];
+                };
+            };
+        };
+    };
+    uncordon_node: {
+        parameters: {
+        };
+        responses: {
+            200: {
+                content: {
+                    "application/json": components["schemas"]["NodeReport"];
                 };
             };
         };
