@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::task::JoinHandle;
 
 /// The setting in the store; present and not empty: cordoned.
 const CORDONED: &str = "node_cordoned";
@@ -135,37 +134,36 @@ impl Fleet {
         self.0.admission.live_by_tenant()
     }
 
-    /// The names of the backends that work on this host, tried about once a minute. Only the first call waits for them.
-    pub async fn working_backends(&self) -> Result<Vec<String>, FleetError> {
-        let known = self.0.node.backends();
-        let tried = match &known {
-            Some((names, false)) => return Ok(names.clone()),
-            _ => self.try_backends(),
-        };
-        if let Some((names, _)) = known {
-            return Ok(names);
+    /// The names of the backends that work on this host, tried about once a minute. None, until they were tried for the first time:
+    /// that takes seconds, for which no report waits.
+    pub fn working_backends(&self) -> Vec<String> {
+        match self.0.node.backends() {
+            Some((names, false)) => names,
+            stale => {
+                self.try_backends();
+                stale.map(|(names, _)| names).unwrap_or_default()
+            }
         }
-        tried.await.map_err(|error| FleetError::internal(&error))??;
-        Ok(self.0.node.backends().map(|(names, _)| names).unwrap_or_default())
     }
 
-    /// Goes on when the caller goes away: one that is impatient would never learn of slow ones otherwise.
-    fn try_backends(&self) -> JoinHandle<Result<(), FleetError>> {
+    fn try_backends(&self) {
         // Not the fleet itself, which could not be closed meanwhile.
         let (node, engine) = (self.0.node.clone(), self.0.engine.clone());
         tokio::spawn(async move {
-            let _turn = node.trying.lock().await;
-            if matches!(node.backends(), Some((_, false))) {
-                return Ok(());
-            }
-            let names = blocking(move || {
+            // One at a time.
+            let Ok(_turn) = node.trying.try_lock() else { return };
+            let tried = blocking(move || {
                 let tried = engine.probe().into_iter().filter(|backend| backend.usable);
                 Ok(tried.map(|backend| backend.backend).collect::<Vec<String>>())
-            })
-            .await?;
-            *node.backends.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), names));
-            Ok(())
-        })
+            });
+            match tried.await {
+                Ok(names) => {
+                    *node.backends.lock().unwrap_or_else(PoisonError::into_inner) =
+                        Some((Instant::now(), names));
+                }
+                Err(error) => tracing::warn!(%error, "the backends could not be tried"),
+            }
+        });
     }
 }
 

@@ -47,7 +47,8 @@ pub fn eligible(wanted: &Wanted, candidates: &[Candidate]) -> Result<Vec<usize>,
     }
     if let Some(backend) = &wanted.backend {
         narrow(&|| format!("the backend {backend:?} works on none"), &|one| {
-            one.report.backends.contains(backend)
+            // A node that has not tried its backends yet refuses by itself what it does not have.
+            one.report.backends.is_empty() || one.report.backends.contains(backend)
         })?;
     }
     if !wanted.for_known_key {
@@ -175,7 +176,7 @@ mod tests {
         let mut reports = [report(1), report(2), report(3), report(4)];
         reports[1].state = NodeState::Cordoned;
         reports[2].limit = Some(0);
-        reports[3].backends = vec!["gvisor".into()];
+        (reports[0].backends, reports[3].backends) = (vec!["process".into()], vec!["gvisor".into()]);
         reports[3].labels.insert("zone".into(), "b".into());
         let any = Wanted::default();
         assert_eq!(found(&any, &reports), Ok(vec![1, 4]));

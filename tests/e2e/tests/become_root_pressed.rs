@@ -113,7 +113,7 @@ fn waiting(caller: &Caller) -> Result<()> {
         ensure!(found == code, "{signal}: {found}: {errors}");
     }
     // One that ignores a signal waits on.
-    let ignores = "trap '' HUP; timeout -k 1 -s HUP 0.3 sudo mkdir /tmp/begun; exit $?";
+    let ignores = "timeout -k 1 -s HUP 0.3 sh -c 'trap \"\" HUP; exec sudo mkdir /tmp/begun'; exit $?";
     assert_eq!(told(&server, &id, "agent", ignores)?.2, 137);
     let exec = start(&server, &id, &["python3", "-c", UNCOLLECTED])?;
     until(PATIENCE, "it waits", || said(&server, &id, "pgrep -f -x 'sudo mkdir /tmp/begun'").ok())?;
@@ -140,7 +140,9 @@ fn start(server: &Server<'_>, id: &str, argv: &[&str]) -> Result<String> {
 
 fn wakes(caller: &Caller) -> Result<()> {
     let server = Server::start(caller)?;
-    let id = made(&server, &option())?;
+    let mut body = option();
+    body["root_may_install"] = json!(true);
+    let id = made(&server, &body)?;
     let path = |rest: &str| format!("/v1/sandboxes/{id}{rest}");
     // The name that a layer of the sandbox's /usr once had while it was built.
     for plant in ["ln -s / /.paddock-over", "sh -c 'rm /.paddock-over; echo file > /.paddock-over'"] {
