@@ -230,7 +230,7 @@ impl FirstUse {
             failures = known.failures;
             let wait = need.until_again(failures);
             let is_over = known.seen.borrow().is_none() || known.failed.is_some_and(|at| at.elapsed() > wait);
-            if !is_over && !(awaited && known.made_way) {
+            if !(is_over || awaited && known.made_way) {
                 known.awaited |= awaited;
                 return known.seen.clone();
             }
