@@ -20,7 +20,7 @@
 //! - [`archives`]: files of the host in which files of sandboxes are kept
 //! - [`memory`]: the memory of a sandbox, if its backend keeps it besides the files
 //! - [`snapshots`], [`forks`], [`fork_results`], [`changes`], [`patch`], [`merge`]: snapshots, forks, changes, and bringing them back
-//! - [`snapshot_settings`]: the settings that a sandbox made from a snapshot has
+//! - [`snapshot_settings`]: the settings that a sandbox made from a snapshot has; [`kept_settings`]: those that the snapshot keeps
 //! - [`templates`]: templates that tenants build
 //! - [`node`]: this server as one of many behind a gateway
 //! - [`access`]: tokens, tenants, quotas
@@ -57,6 +57,7 @@ mod forks;
 mod hosted;
 mod idempotency;
 mod kept_secrets;
+mod kept_settings;
 mod lifecycle;
 mod list;
 mod live;

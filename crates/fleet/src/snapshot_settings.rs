@@ -4,30 +4,18 @@
 //! (variables, secrets), rules of the network and directories of the host are not kept. A root that installs and a user who becomes root
 //! are noted and given to nobody by that: a request asks for them, and is judged by the template of now and by who asks.
 
+use super::kept_settings::KeptSettings;
 use super::record::Record;
 use super::{Actor, Fleet, FleetError, Kind, request};
 use paddock_model::api::CreateSandbox;
 use paddock_model::{Access, Limits, LimitsLayer, Policy, Requirement, User};
 use paddock_settings::{WORKSPACE_TARGET, split_mount};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::{Component, Path};
 
 /// Demands that follow from a setting.
 const OF_SETTINGS: [Requirement; 3] =
     [Requirement::LiveForks, Requirement::RootMayInstall, Requirement::BecomeRoot];
-
-/// What a snapshot keeps of its source, besides the files.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct KeptSettings {
-    /// The template that the source was made from.
-    pub template: Option<String>,
-    pub policy: Policy,
-    /// True if root could install packages in the source.
-    pub root_may_install: bool,
-    /// True if the source's user could become root.
-    pub become_root: bool,
-}
 
 impl KeptSettings {
     pub fn of(record: &Record) -> KeptSettings {

@@ -3,13 +3,13 @@
 use super::archives::{self, Lasts};
 use super::changes::baseline_named;
 use super::create::Origin;
+use super::kept_settings::KeptSettings;
 use super::live::Live;
 use super::live_fork::{ASLEEP, Passage, not_live};
 use super::memory::KeptFrom;
 use super::record::{Record, now_ms};
 use super::request::{check_name, invalid};
 use super::snapshot_holder::Keeps;
-use super::snapshot_settings::KeptSettings;
 use super::vm_fork::Copied;
 use super::{Actor, Fleet, FleetError, Kind, audit, copies, has_ended};
 use paddock_model::api::{CreateSnapshot, SandboxState, Snapshot, SnapshotPage};
