@@ -24,6 +24,15 @@ impl Engine {
         Engine { state: state.to_path_buf(), find_backends, _keeps: KeepsCgroups::begin() }
     }
 
+    /// The names of the backends whose parts this host has. Nothing is started for it, unlike for [`Engine::probe`].
+    pub fn installed(&self) -> Vec<String> {
+        let all = self.backends(None);
+        all.iter()
+            .filter(|backend| backend.is_installed())
+            .map(|backend| backend.name().to_string())
+            .collect()
+    }
+
     pub fn probe(&self) -> Vec<Availability> {
         self.backends(None).iter().map(|backend| backend.probe()).collect()
     }

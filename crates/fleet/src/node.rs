@@ -1,21 +1,18 @@
 //! This server as one node of many behind a gateway: its number in every id, whether it takes new sandboxes, and the quotas that the
 //! gateway tells.
 
-use super::{Fleet, FleetError, Kind, blocking};
+use super::{Fleet, FleetError, Kind};
 use paddock_model::api::Quota;
 use paddock_model::{NodeNumber, SandboxId};
 use paddock_records::store::Store;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 /// The setting in the store; present and not empty: cordoned.
 const CORDONED: &str = "node_cordoned";
 /// The most tenants whose told quota is remembered. Then it begins anew: each request tells its tenant's again.
 const MOST_TOLD: usize = 65_536;
-/// Backends are tried again after so long: one may have been installed meanwhile.
-const BACKENDS_KEPT_FOR: Duration = Duration::from_secs(60);
 
 pub(super) struct Node {
     number: Option<NodeNumber>,
@@ -23,22 +20,12 @@ pub(super) struct Node {
     /// One change at a time, so that the store and the memory agree.
     changing: Mutex<()>,
     told: Mutex<HashMap<String, Quota>>,
-    backends: Mutex<Option<(Instant, Vec<String>)>>,
-    /// Held while backends are tried.
-    trying: tokio::sync::Mutex<()>,
 }
 
 impl Node {
     pub(super) fn open(number: Option<NodeNumber>, store: &Store) -> Result<Node, FleetError> {
         let cordoned = store.setting(CORDONED)?.is_some_and(|value| !value.is_empty());
-        Ok(Node {
-            number,
-            cordoned: cordoned.into(),
-            changing: Mutex::default(),
-            told: Mutex::default(),
-            backends: Mutex::default(),
-            trying: tokio::sync::Mutex::default(),
-        })
+        Ok(Node { number, cordoned: cordoned.into(), changing: Mutex::default(), told: Mutex::default() })
     }
 
     pub(super) fn number(&self) -> Option<NodeNumber> {
@@ -56,12 +43,6 @@ impl Node {
         }
         told.insert(tenant.into(), quota.clone());
         true
-    }
-
-    /// The backends that worked when they were tried last, and true if that was long ago.
-    fn backends(&self) -> Option<(Vec<String>, bool)> {
-        let known = self.backends.lock().unwrap_or_else(PoisonError::into_inner);
-        known.as_ref().map(|(at, names)| (names.clone(), at.elapsed() >= BACKENDS_KEPT_FOR))
     }
 
     fn told(&self, tenant: &str) -> Option<Quota> {
@@ -134,36 +115,9 @@ impl Fleet {
         self.0.admission.live_by_tenant()
     }
 
-    /// The names of the backends that work on this host, tried about once a minute. None, until they were tried for the first time:
-    /// that takes seconds, for which no report waits.
-    pub fn working_backends(&self) -> Vec<String> {
-        match self.0.node.backends() {
-            Some((names, false)) => names,
-            stale => {
-                self.try_backends();
-                stale.map(|(names, _)| names).unwrap_or_default()
-            }
-        }
-    }
-
-    fn try_backends(&self) {
-        // Not the fleet itself, which could not be closed meanwhile.
-        let (node, engine) = (self.0.node.clone(), self.0.engine.clone());
-        tokio::spawn(async move {
-            // One at a time.
-            let Ok(_turn) = node.trying.try_lock() else { return };
-            let tried = blocking(move || {
-                let tried = engine.probe().into_iter().filter(|backend| backend.usable);
-                Ok(tried.map(|backend| backend.backend).collect::<Vec<String>>())
-            });
-            match tried.await {
-                Ok(names) => {
-                    *node.backends.lock().unwrap_or_else(PoisonError::into_inner) =
-                        Some((Instant::now(), names));
-                }
-                Err(error) => tracing::warn!(%error, "the backends could not be tried"),
-            }
-        });
+    /// The names of the backends whose parts this host has.
+    pub fn installed_backends(&self) -> Vec<String> {
+        self.0.engine.installed()
     }
 }
 

@@ -46,9 +46,8 @@ pub fn eligible(wanted: &Wanted, candidates: &[Candidate]) -> Result<Vec<usize>,
         narrow(&|| format!("none has the label {key}={value}"), &|one| one.labels.get(key) == Some(value))?;
     }
     if let Some(backend) = &wanted.backend {
-        narrow(&|| format!("the backend {backend:?} works on none"), &|one| {
-            // A node that has not tried its backends yet refuses by itself what it does not have.
-            one.report.backends.is_empty() || one.report.backends.contains(backend)
+        narrow(&|| format!("none has the backend {backend:?}"), &|one| {
+            one.report.backends.contains(backend)
         })?;
     }
     if !wanted.for_known_key {

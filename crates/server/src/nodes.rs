@@ -107,7 +107,7 @@ async fn report(app: &App) -> Result<NodeReport, Failure> {
         processors: load::processors(),
         memory_bytes: load::host_memory_bytes(),
         memory_available_bytes: counted.memory.as_ref().map(|memory| memory.available_bytes),
-        backends: fleet.working_backends(),
+        backends: fleet.installed_backends(),
         pools: pools
             .map(|pool| NodePool { template: pool.template, tenant: None, ready: pool.ready })
             .collect(),

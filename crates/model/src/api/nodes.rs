@@ -76,7 +76,7 @@ pub struct NodeReport {
     pub memory_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_available_bytes: Option<u64>,
-    /// Backends that work on this host; none until they were tried, some seconds after it began.
+    /// Backends whose parts this host has. `paddock doctor` says whether they work.
     pub backends: Vec<String>,
     pub pools: Vec<NodePool>,
     /// Names of templates that it has.

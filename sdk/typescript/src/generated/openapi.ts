@@ -2080,7 +2080,7 @@ export interface components {
              * @description The node's clock.
              */
             at_ms: number;
-            /** @description Backends that work on this host; none until they were tried, some seconds after it began. */
+            /** @description Backends whose parts this host has. `paddock doctor` says whether they work. */
             backends: string[];
             /** @description From `--label`. */
             labels: {
