@@ -28,7 +28,7 @@ impl Engine {
     pub fn installed(&self) -> Vec<String> {
         let all = self.backends(None);
         all.iter()
-            .filter(|backend| backend.is_installed())
+            .filter(|backend| backend.missing().is_none())
             .map(|backend| backend.name().to_string())
             .collect()
     }
