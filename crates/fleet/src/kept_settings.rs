@@ -1,6 +1,7 @@
-//! The settings that a snapshot keeps, as its record has them.
+//! The settings that a snapshot keeps, as its record has them, and a request with settings under it.
 
 use paddock_model::Policy;
+use paddock_model::api::CreateSandbox;
 use serde::{Deserialize, Serialize};
 
 /// What a snapshot keeps of its source, besides the files.
@@ -13,4 +14,12 @@ pub struct KeptSettings {
     pub root_may_install: bool,
     /// True if the source's user could become root.
     pub become_root: bool,
+}
+
+/// A request with the settings under it.
+pub(super) struct Under {
+    /// The name of the template, as the record has it.
+    pub template: Option<String>,
+    pub layer: Option<Policy>,
+    pub request: CreateSandbox,
 }

@@ -7,8 +7,7 @@
 //! - [`patience`]: guests that do not answer
 //! - [`execs`]: execs, their journals and followers
 //! - [`contexts`]: interpreters that remember, and the code that runs in them
-//! - [`scan`]: the check of code before it runs
-//! - [`files`]: files and ports inside
+//! - [`scan`]: the check of code before it runs; [`files`]: files and ports inside
 //! - [`audit_lines`]: a timeline for its callers, with a check that it is whole
 //! - [`network`]: connections out of a sandbox; [`secrets`]: values that leave it and never enter
 //! - [`metrics_history`]: what sandboxes used over the last minutes

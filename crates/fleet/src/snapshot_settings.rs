@@ -4,7 +4,7 @@
 //! (variables, secrets), rules of the network and directories of the host are not kept. A root that installs and a user who becomes root
 //! are noted and given to nobody by that: a request asks for them, and is judged by the template of now and by who asks.
 
-use super::kept_settings::KeptSettings;
+use super::kept_settings::{KeptSettings, Under};
 use super::record::Record;
 use super::{Actor, Fleet, FleetError, Kind, request};
 use paddock_model::api::CreateSandbox;
@@ -57,14 +57,6 @@ impl KeptSettings {
         layer.tmpfs.retain(|mount| !taken.contains(target(mount)));
         (layer, asked)
     }
-}
-
-/// A request with the settings under it.
-pub(super) struct Under {
-    /// The name of the template, as the record has it.
-    pub template: Option<String>,
-    pub layer: Option<Policy>,
-    pub request: CreateSandbox,
 }
 
 impl Fleet {

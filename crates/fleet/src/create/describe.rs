@@ -1,11 +1,11 @@
 //! A sandbox that is asked for, as far as it is known before anything is made.
 
 use crate::clock::boot_id;
+use crate::kept_settings::Under;
 use crate::record::{Record, now_ms};
 use crate::request::{self, invalid, seconds};
 use crate::secrets::read_host_certificates;
 use crate::sleep_at_ttl::SleepAtTtl;
-use crate::snapshot_settings::Under;
 use crate::snapshots::SnapshotRecord;
 use crate::volumes::Wanted;
 use crate::{Actor, Fleet, FleetError};
