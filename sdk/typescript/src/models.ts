@@ -190,6 +190,10 @@ export interface Snapshot {
   /** `filesystem`, or `memory` with the files. */
   readonly kind: string
   readonly sizeBytes: number | undefined
+  /** Of its source, which a sandbox made from it is like. */
+  readonly template: string | undefined
+  readonly user: string | undefined
+  readonly cwd: string | undefined
 }
 
 export interface Change {
@@ -431,6 +435,9 @@ export function parseSnapshot(body: Schemas['Snapshot']): Snapshot {
     createdAt: new Date(body.created_at_ms),
     kind: body.kind,
     sizeBytes: body.size_bytes ?? undefined,
+    template: body.template ?? undefined,
+    user: body.user ?? undefined,
+    cwd: body.cwd ?? undefined,
   }
 }
 

@@ -239,7 +239,7 @@ fn read_again(_: &Caller) -> Result<()> {
     std::fs::write(&file, "[[node]]\nurl = 1\n")?;
     rustix::process::kill_process(process, rustix::process::Signal::HUP)?;
     until(PATIENCE, "a word about it", || {
-        gateway.said().contains("could not reload the nodes").then_some(())
+        gateway.errors().contains("could not reload the nodes").then_some(())
     })?;
     assert_eq!(count(), Some(2));
     drop((gateway, cluster));
