@@ -5,6 +5,7 @@ With a name of SLOW only that, which is too slow for every time.
 PADDOCK_REQUIRE names components that must not be skipped (CI names all that it installs).
 """
 
+import collections
 import glob
 import json
 import os
@@ -142,7 +143,7 @@ def fetch():
 
 def stages():
     """In lanes that run at the same time: most stages wait for most of their time, and all of them leave other people's sandboxes
-    alone. Within a lane one stage comes after the other."""
+    alone. Within a lane one stage comes after the other; a lane that is through takes stages of the other one."""
     with ThreadPoolExecutor() as beside:
         # The fetching waits for the network while the build has the processors.
         fetching = beside.submit(fetch)
@@ -185,17 +186,28 @@ def stages():
 
 def run_lanes(lanes):
     """All stages, in the order of the table."""
-    def run_lane(lane):
-        for stage in lane:
+    everything = [stage for lane in lanes for stage in lane]
+    left = [collections.deque(lane) for lane in lanes]
+
+    def next_stage(own):
+        """The next one of its own lane, else of the lane that has most left."""
+        for lane in (own, max(left, key=len)):
+            try:
+                return lane.popleft()
+            except IndexError:
+                pass
+        return None
+
+    def run_lane(own):
+        while stage := next_stage(own):
             stage.run()
 
-    everything = [stage for lane in lanes for stage in lane]
     with ThreadPoolExecutor(len(lanes)) as beside:
         try:
-            list(beside.map(run_lane, lanes))
+            list(beside.map(run_lane, left))
         except KeyboardInterrupt:
             # The stages that run have got the signal as well; no further one begins.
-            for lane in lanes:
+            for lane in left:
                 lane.clear()
             raise
     return everything
