@@ -2,6 +2,7 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -138,15 +139,21 @@ class World:
 
 @contextlib.contextmanager
 def another_server(world, *options):
-    """A server of its own with these options, and the variables of a client of it."""
+    """A server of its own with these options, and the variables of a client of it. Its disks, 2 GiB for each server, are kept for a
+    look where the case fails."""
     directory = tempfile.mkdtemp(dir=world.server.directory)
     server = Server(world.server.paddock, directory, options)
+    passed = False
     try:
         server.start()
         yield server, server.variables("--tenant", "e2b")
+        passed = True
     finally:
         end_all(server)
         server.stop()
+        # A mount or a process that is left shows at the end of all cases, by the name of this directory.
+        if passed and not leftovers(directory):
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 def leftovers(directory):
