@@ -157,9 +157,10 @@ def unnamed(route):
 def described(there, *parts):
     paths = {}
 
-    def operation(method, path, statuses, body=None, query=None, headers=None, kind="application/json", **places):
+    def operation(method, path, statuses, body=None, query=None, headers=None, kind="application/json", always=(), **places):
+        """`always`: the names of the query that no request is without."""
         parameters = [
-            {"name": name, "in": where, "required": where == "path" or where == "header", "schema": schema}
+            {"name": name, "in": where, "required": where != "query" or name in always, "schema": schema}
             for where, given in (("path", places), ("query", query or {}), ("header", headers or {})) for name, schema in given.items()
         ]
         refused = {"description": "refused", "content": {"application/json": {"schema": REFUSED}}}
@@ -332,10 +333,11 @@ def signed(operation, there):
     path, expires = "/tmp/there/file", int(time.time()) + SIGNED_SECONDS
 
     def query(wanted):
-        # The first values of all together are a valid address: much of what is sent keeps them and changes one.
         signatures = [there.signature(path, wanted, expires), there.signature(path, wanted), "v1_made-up"]
         return {"path": one_of(path), "signature": one_of(*signatures), "signature_expiration": one_of(str(expires))}
 
-    operation("get", "/files", {200: ("application/octet-stream", TEXT)}, query=query("read"))
+    # Without them an address is no signed one, and few of what is sent would be valid.
+    always = ("path", "signature")
+    operation("get", "/files", {200: ("application/octet-stream", TEXT)}, query=query("read"), always=always)
     operation("post", "/files", {200: list_of("name", "type", "path")}, {"type": "string", "format": "binary"}, query("write"),
-              kind="application/octet-stream")
+              kind="application/octet-stream", always=always)
