@@ -8,9 +8,10 @@ import type { Experimental_SandboxSession as AiSandboxSession } from 'ai'
 import { defaultClient, type Client } from '../client.js'
 import type { CreateOptions, NetworkRules } from '../create.js'
 import {
-  FileNotFoundError, ForbiddenError, NotADirectoryError, NotAFileError, SandboxEndedError, SandboxNotFoundError, SnapshotNotFoundError,
+  FileNotFoundError, ForbiddenError, NotADirectoryError, NotAFileError, SandboxEndedError, SnapshotNotFoundError,
   UnauthorizedError, UnsupportedError,
 } from '../errors.js'
+import { awake, unlessGone } from '../living.js'
 import { nameFor } from '../names.js'
 import type { Process } from '../process.js'
 import { Sandbox } from '../sandbox.js'
@@ -58,8 +59,7 @@ export function paddockSandbox(options: PaddockHarnessOptions = {}): PaddockHarn
       authenticated(async () => {
         const sandbox = await Sandbox.connect(await nameOf(sessionId), { client: client(), signal: abortSignal })
         if (sandbox.state === 'ended') throw new SandboxEndedError(`the sandbox of the session ${sessionId} has ended`)
-        if (sandbox.state === 'hibernated') await sandbox.wake({ signal: abortSignal })
-        if (sandbox.state === 'paused') await sandbox.resume({ signal: abortSignal })
+        await awake(sandbox, abortSignal)
         return sessionOf(sandbox, options.ports ?? [])
       }),
   }
@@ -270,14 +270,6 @@ async function orNull<T>(reading: Promise<T>): Promise<T | null> {
     // Below a file there is nothing.
     if (error instanceof FileNotFoundError || error instanceof NotADirectoryError) return null
     throw error
-  }
-}
-
-async function unlessGone(action: Promise<unknown>): Promise<void> {
-  try {
-    await action
-  } catch (error) {
-    if (!(error instanceof SandboxEndedError) && !(error instanceof SandboxNotFoundError)) throw error
   }
 }
 
