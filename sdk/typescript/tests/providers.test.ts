@@ -11,6 +11,7 @@ import { MockLanguageModelV4 } from 'ai/test'
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { after, before, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Client, Sandbox, type PaddockError } from 'paddock'
 import { baseTemplate, OwnServer, sandbox, TCP_URL } from './setup.js'
 
@@ -505,6 +506,28 @@ describe('AI SDK harness', () => {
     assert.equal(await (await fetch(`${plain.url}endpoint`, { headers: plain.headers ?? {} })).text(), 'GET /endpoint')
     await made.destroy()
     await made.destroy()
+  })
+  test('an adapter gets a right to its port and to nothing else, which ends with its time', { timeout: 60_000 }, async () => {
+    const made = await paddockSandbox({ client: tcp, create: { ttlMs: 60_000 } }).createSession()
+    const box = await Sandbox.connect(made.id, { client: tcp })
+    await serving(box, 8080)
+    const { url, headers } = await made.getPortEndpoint({ port: 8080 })
+    const asked = async (target: string): Promise<number> => (await fetch(target, { headers: { ...headers } })).status
+    assert.equal(await asked(`${url}x`), 200)
+    const api = `${TCP_URL}/v1/sandboxes/${box.id}`
+    for (const target of [api, `${TCP_URL}/v1/sandboxes`, `${api}/files/content?path=/etc/hostname`, url.replace('8080', '8081')]) {
+      const status = await asked(target)
+      assert.ok([401, 403].includes(status), `${target}: ${status}`)
+    }
+    await made.destroy()
+    const short = await paddockSandbox({ client: tcp, endpointMs: 1_000, create: { ttlMs: 60_000 } }).createSession()
+    const brief = await short.getPortEndpoint({ port: 8080 })
+    const status = async (): Promise<number> => (await fetch(brief.url, { headers: { ...brief.headers } })).status
+    for (let turn = 0; turn < 300 && (await status()) !== 403; turn++) await sleep(100)
+    assert.equal(await status(), 403)
+    // The next one is as good as the first one was.
+    assert.notEqual((await short.getPortEndpoint({ port: 8080 })).headers?.['authorization'], brief.headers?.['authorization'])
+    await short.destroy()
   })
   test('the restricted view has nothing of the infrastructure', () => {
     const restricted = session.restricted()
