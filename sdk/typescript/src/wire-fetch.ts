@@ -63,6 +63,10 @@ class FetchAnswer implements WireAnswer {
     return [...this.#response.headers]
   }
 
+  waitAtMost(patienceMs: number | null): void {
+    this.#patience.change(patienceMs)
+  }
+
   close(): void {
     if (this.#closed) return
     this.#closed = true
@@ -80,6 +84,7 @@ class FetchAnswer implements WireAnswer {
         const { done, value } = await this.#reader.read()
         if (this.#closed) throw new WireError('broken', 'the answer was closed while it was read')
         if (done) return
+        this.#patience.rest()
         yield value
       }
     } catch (error) {
