@@ -260,7 +260,6 @@ fn broken_off() -> FleetError {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use futures_util::stream;
