@@ -7,6 +7,7 @@ fetches only those of the agent frameworks, and fails if one cannot be had.
 
 import glob
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -32,8 +33,13 @@ SLOW_E2B_FRAMEWORKS = {"crewai": ["crewai-tools[e2b]==1.15.30"]}
 # The frameworks whose agents use sandboxes through sdk/integrations, by the files of its directory `requirements`. The second list takes
 # minutes more to install, and has a target of its own.
 INTEGRATIONS, SLOW_INTEGRATIONS = ["agents"], ["harbor"]
-# The TypeScript SDK runs in them too. Apart from its lock file, because each is made for one kind of processor.
-JAVASCRIPT_RUNTIMES = ["bun@1.4.4", "deno@2.9.6"]
+# The TypeScript SDK runs in them too: the newest Nodes beside Debian's, and the runtime of Cloudflare Workers. Apart from its lock file, because
+# each is made for one kind of processor. Nodes by the packages of their executables, as `node` itself would run a script to get them.
+NODE = f"npm:node-linux-{'arm64' if platform.machine() == 'aarch64' else 'x64'}"
+JAVASCRIPT_RUNTIMES = {
+    "bun": "bun@1.4.4", "deno": "deno@2.9.6", "node24": f"node24@{NODE}@24.21.0", "node26": f"node26@{NODE}@26.10.0",
+    "workerd": "workerd@1.20261117.1",
+}
 # A kernel with 9p, which the cloud kernel lacks.
 KERNEL = "linux-image-amd64"
 
@@ -76,8 +82,8 @@ def fetch(root, slow=False):
     found["PADDOCK_TEST_INTEGRATIONS"] = integrations = os.path.join(kept, "integrations")
     frameworks(root, integrations, INTEGRATIONS + (SLOW_INTEGRATIONS if slow else []))
     runtimes = os.path.join(kept, "javascript-runtimes", "node_modules")
-    if not all(os.path.exists(os.path.join(runtimes, name, "package.json")) for name in ("bun", "deno")):
-        attempt("Bun and Deno", lambda: npm(os.path.dirname(runtimes), "--ignore-scripts", *JAVASCRIPT_RUNTIMES))
+    if not all(os.path.exists(os.path.join(runtimes, name, "package.json")) for name in JAVASCRIPT_RUNTIMES):
+        attempt("Bun, Deno, Nodes and workerd", lambda: npm(os.path.dirname(runtimes), "--ignore-scripts", *JAVASCRIPT_RUNTIMES.values()))
     found["PADDOCK_TEST_JAVASCRIPT_RUNTIMES"] = runtimes
     if not kernels(os.path.join(kept, "kernel")):
         attempt("a kernel for machines", lambda: kernel(os.path.join(kept, "kernel")))

@@ -285,7 +285,7 @@ def components(ran):
         ("second-kernel", stage("second kernel")),
         ("python-sdk", stage("python sdk")),
         ("typescript-sdk", stage("typescript sdk")),
-        *((f"typescript-sdk-{what}", part(f"sdk-typescript-{what}:", "typescript sdk")) for what in ("bun", "deno", "claude", "busybox", "browser")),
+        *((f"typescript-sdk-{what}", part(f"sdk-typescript-{what}:", "typescript sdk")) for what in ("bun", "deno", "node24", "node26", "workerd", "claude", "busybox", "browser")),
         # Its flows that need a program of the host, too: scripts/setup.py installs busybox and matplotlib.
         ("dashboard", part("dashboard:", "dashboard")),
         ("documents", stage("documents")),

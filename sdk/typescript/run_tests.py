@@ -4,7 +4,7 @@
     PADDOCK_BIN=PADDOCK python3 sdk/typescript/run_tests.py [FILE...]
 
 The packages come from PADDOCK_TEST_TYPESCRIPT_SDK (scripts/packages.py fetches them), else from `npm ci` in this directory. What else a
-test needs (Bun, Deno, Claude Code, busybox, Chromium with the packages of PADDOCK_TEST_DASHBOARD) it skips without, and says so. The server
+test needs (Bun, Deno, newer Nodes, workerd, Claude Code, busybox, Chromium with the packages of PADDOCK_TEST_DASHBOARD) it skips without, and says so. The server
 has a state directory of its own and is ended, with all its sandboxes. Exit code 77, with a line `SKIP reason`: this host cannot run them.
 """
 

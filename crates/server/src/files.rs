@@ -281,7 +281,8 @@ async fn change_mode(
 
 /// See what happens to files, as lines of JSON
 ///
-/// The first line says `watching`: what happens from there on is seen.
+/// The first line says `watching`: what happens from there on is seen. While nothing happens, a line says `alive` as often as the header
+/// `x-paddock-alive-seconds` says. Servers before that one send neither the header nor the line.
 #[utoipa::path(get, path = "/v1/sandboxes/{id}/files/watch", tag = "files",
     params(("id" = String, Path, description = "Id or name"), Below),
     responses((status = 200, description = "One FileEvent per line", content_type = "application/x-ndjson", body = FileEvent)))]
@@ -292,7 +293,7 @@ async fn watch_files(
     Query(below): Query<Below>,
 ) -> Result<Response, Failure> {
     let watch = app.fleet().watch(&actor, &id, &below.path, below.recursive, below.user.as_deref()).await?;
-    Ok(stream::watch(&app, watch))
+    Ok(stream::watch(&app, below.path, watch))
 }
 
 /// A directory as a tar archive

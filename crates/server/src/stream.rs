@@ -6,13 +6,16 @@ use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
 use paddock_fleet::{
     AuditOutputs, Download, EventReader, FleetError, OutputReader, RawPiece, RawReader, Watch,
 };
 use paddock_jobs::LogReader;
-use paddock_model::api::{Event, OutputEvent};
+use paddock_model::api::{Event, FileEvent, FileEventKind, OutputEvent};
 use serde::Serialize;
+use std::pin::pin;
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 /// A quiet stream says so little as this often, so that both ends know that the other lives.
 const ALIVE_EVERY: Duration = Duration::from_secs(15);
@@ -22,6 +25,9 @@ const FIRST_PIECE: Duration = Duration::from_millis(50);
 
 /// Bytes of events that are written together.
 const EVENTS_AT_ONCE: usize = 16 << 10;
+
+/// Names `ALIVE_EVERY` in the answer.
+const ALIVE_SECONDS: &str = "x-paddock-alive-seconds";
 
 pub const NDJSON: &str = "application/x-ndjson";
 pub const OCTETS: &str = "application/octet-stream";
@@ -56,98 +62,72 @@ pub fn download(app: &App, mut download: Download, kind: &'static str) -> Respon
 }
 
 pub fn output(app: &App, mut reader: OutputReader, alive: bool) -> Response {
-    let ending = app.ending().clone();
-    typed(
-        Body::from_stream(async_stream::stream! {
-            loop {
-                let event = tokio::select! {
-                    biased;
-                    () = ending.cancelled() => None,
-                    event = reader.next() => event,
-                    () = tokio::time::sleep(ALIVE_EVERY), if alive => Some(Ok(OutputEvent::Alive)),
-                };
-                match event {
-                    None => break,
-                    Some(Ok(event)) => yield line(&event),
-                    Some(Err(error)) => {
-                        yield Err(error);
-                        break;
-                    }
-                }
-            }
-        }),
-        NDJSON,
-    )
+    let events = async_stream::stream! {
+        while let Some(event) = reader.next().await {
+            yield event;
+        }
+    };
+    lines(app.ending(), events, alive.then_some(OutputEvent::Alive))
 }
 
 /// The output of a task; while it waits for its turn, the connection shows that it lives.
 pub fn job_logs(app: &App, mut reader: LogReader, alive: bool) -> Response {
-    let ending = app.ending().clone();
-    typed(
-        Body::from_stream(async_stream::stream! {
-            loop {
-                let event = tokio::select! {
-                    biased;
-                    () = ending.cancelled() => None,
-                    event = reader.next() => event,
-                    () = tokio::time::sleep(ALIVE_EVERY), if alive => Some(Ok(OutputEvent::Alive)),
-                };
-                match event {
-                    None => break,
-                    Some(Ok(event)) => yield line(&event),
-                    Some(Err(error)) => {
-                        yield Err(error);
-                        break;
-                    }
-                }
-            }
-        }),
-        NDJSON,
-    )
+    let events = async_stream::stream! {
+        while let Some(event) = reader.next().await {
+            yield event;
+        }
+    };
+    lines(app.ending(), events, alive.then_some(OutputEvent::Alive))
 }
 
 pub fn audit_outputs(app: &App, mut outputs: AuditOutputs) -> Response {
-    let ending = app.ending().clone();
-    typed(
-        Body::from_stream(async_stream::stream! {
-            loop {
-                let output = tokio::select! {
-                    biased;
-                    () = ending.cancelled() => None,
-                    output = outputs.next() => output,
-                };
-                match output {
-                    None => break,
-                    Some(output) => yield line(&output),
-                }
-            }
-        }),
-        NDJSON,
-    )
+    let outputs = async_stream::stream! {
+        while let Some(output) = outputs.next().await {
+            yield Ok(output);
+        }
+    };
+    lines(app.ending(), outputs, None)
 }
 
-pub fn watch(app: &App, mut watch: Watch) -> Response {
-    let ending = app.ending().clone();
-    typed(
-        Body::from_stream(async_stream::stream! {
-            loop {
-                let event = tokio::select! {
-                    biased;
-                    () = ending.cancelled() => None,
-                    event = watch.next() => event,
-                };
-                match event {
-                    None => break,
-                    Some(Ok(event)) => yield line(&event),
-                    Some(Err(error)) => {
-                        yield Err(error);
-                        break;
-                    }
+/// A header says how often a quiet watch is told to live: without it a client would take an older server for a lost one.
+pub fn watch(app: &App, path: String, mut watch: Watch) -> Response {
+    let events = async_stream::stream! {
+        while let Some(event) = watch.next().await {
+            yield event;
+        }
+    };
+    let mut response = lines(app.ending(), events, Some(FileEvent { kind: FileEventKind::Alive, path }));
+    response.headers_mut().insert(ALIVE_SECONDS, HeaderValue::from(ALIVE_EVERY.as_secs()));
+    response
+}
+
+/// Values as lines of JSON, until they end or the server does. A quiet answer says `alive` again and again, where it is given.
+fn lines<T, V>(ending: &CancellationToken, values: V, alive: Option<T>) -> Response
+where
+    T: Serialize + Clone + Send + 'static,
+    V: Stream<Item = Result<T, FleetError>> + Send + 'static,
+{
+    let ending = ending.clone();
+    let body = async_stream::stream! {
+        let mut values = pin!(values);
+        loop {
+            let value = tokio::select! {
+                biased;
+                () = ending.cancelled() => None,
+                value = values.next() => value,
+                () = tokio::time::sleep(ALIVE_EVERY), if alive.is_some() => alive.clone().map(Ok),
+            };
+            match value {
+                None => break,
+                Some(Ok(value)) => yield line(&value),
+                Some(Err(error)) => {
+                    yield Err(error);
+                    break;
                 }
             }
-        }),
-        NDJSON,
-    )
+        }
+    };
+    typed(Body::from_stream(body), NDJSON)
 }
 
 pub fn events(app: &App, mut events: EventReader) -> Response {
@@ -277,4 +257,27 @@ fn not_kept() -> FleetError {
 
 fn broken_off() -> FleetError {
     FleetError::new(paddock_fleet::Kind::Unavailable, "unavailable", "the server is shutting down")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::stream;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_quiet_answer_says_that_it_lives_and_ends_with_the_server() {
+        let ending = CancellationToken::new();
+        let alive = FileEvent { kind: FileEventKind::Alive, path: "/d".into() };
+        let first = FileEvent { kind: FileEventKind::Watching, path: "/d".into() };
+        let events = stream::iter([Ok(first)]).chain(stream::pending());
+        let mut body = lines(&ending, events, Some(alive)).into_body().into_data_stream();
+        let began = tokio::time::Instant::now();
+        assert_eq!(body.next().await.unwrap().unwrap(), "{\"kind\":\"watching\",\"path\":\"/d\"}\n");
+        for turn in 1..=2 {
+            assert_eq!(body.next().await.unwrap().unwrap(), "{\"kind\":\"alive\",\"path\":\"/d\"}\n");
+            assert_eq!(began.elapsed().as_secs(), ALIVE_EVERY.as_secs() * turn);
+        }
+        ending.cancel();
+        assert!(body.next().await.is_none());
+    }
 }

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import Any, Dict, List, Tuple
+import socket
+import time
+from typing import Any, Callable, Dict, List, Tuple
 
+import httpx
 import pytest
 
 import paddock
 from paddock import AsyncClient, AsyncProcess, Client, Ended, Gap, Output, Process
 from paddock._following import Callbacks, Position
+from paddock._http1 import chunk
 
 from .answers import QUICK, ended_line, line, output
 from .cutting import CuttingServer
+from .raw_server import RawServer
 
 
 def test_what_was_seen_is_not_handed_out_again() -> None:
@@ -158,3 +163,40 @@ def test_a_watch_that_broke_off_says_so() -> None:
         ("deleted", "/d/a"),
     ]
     assert server.queries[0] == {"path": "/d", "recursive": "true"}
+
+
+def watch_answer(silent: bool, *headers: bytes) -> Callable[[socket.socket, bytes], bool]:
+    """A watch with one event, of a server that then says nothing, or ends the answer."""
+
+    def answer(connection: socket.socket, _request: bytes) -> bool:
+        connection.sendall(b"\r\n".join([b"HTTP/1.1 200 OK", b"Transfer-Encoding: chunked", *headers]) + b"\r\n\r\n")
+        for piece in watching(("created", "/d/a")):
+            connection.sendall(chunk(piece))
+        return not silent
+
+    return answer
+
+
+@pytest.mark.parametrize("transport", [None, httpx.HTTPTransport])
+def test_a_watch_begins_anew_where_the_server_says_no_more_that_it_lives(transport: Any) -> None:
+    answer = watch_answer(True, b"X-Paddock-Alive-Seconds: 0.1")
+    made = transport and transport()
+    with RawServer(answer, answer) as server, Client(server.url, retry=QUICK, transport=made) as client:
+        with paddock.Filesystem(client, "sb-1").watch("/d") as events:
+            kinds = [event.kind for _, event in zip(range(3), events)]
+    assert kinds == ["created", "overflow", "created"]
+
+
+@pytest.mark.parametrize("transport", [None, httpx.HTTPTransport])
+def test_a_server_that_never_promised_to_say_that_it_lives_is_waited_for(transport: Any) -> None:
+    def late(connection: socket.socket, request: bytes) -> bool:
+        watch_answer(True)(connection, request)
+        time.sleep(0.6)
+        connection.sendall(chunk(line({"kind": "deleted", "path": "/d/a"})))
+        return False
+
+    made = transport and transport()
+    with RawServer(late) as server, Client(server.url, retry=QUICK, transport=made) as client:
+        with paddock.Filesystem(client, "sb-1").watch("/d") as events:
+            kinds = [event.kind for _, event in zip(range(2), events)]
+    assert kinds == ["created", "deleted"]

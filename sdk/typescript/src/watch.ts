@@ -2,16 +2,20 @@
 /** Events of files. */
 
 import { decode, lines } from './bytes.js'
-import type { Client } from './client.js'
+import { LONG_PATIENCE_MS, type Client } from './client.js'
 import { UnavailableError, UnexpectedAnswerError } from './errors.js'
 import type { FileEvent } from './models.js'
 import { open, type Asked, type Schemas } from './routes.js'
 import { pauseMs, sleep } from './retrying.js'
 import { WireError, type WireAnswer } from './wire.js'
 
+/** A watch is given up after so many lines in a row that should have said that the server lives. */
+const LINES_MISSED = 3
+
 /**
  * Iterates over events until it is closed: by `close`, by the end of `for await`, or by `await using`. Where events were lost, by
- * the kernel or because the connection broke off and was made again, one of kind `overflow` comes: list again.
+ * the kernel or because the connection broke off and was made again, one of kind `overflow` comes: list again. A server that says nothing for
+ * 45 s counts as a connection that broke off; one that is older than that promise (it lacks the header) is waited for without an end.
  */
 export class Watch implements AsyncIterableIterator<FileEvent>, AsyncDisposable {
   readonly #client: Client
@@ -52,8 +56,13 @@ export class Watch implements AsyncIterableIterator<FileEvent>, AsyncDisposable 
 
   /** Resolves when the watch is set. */
   async open(): Promise<void> {
-    this.#answer = await open(this.#client, 'GET /v1/sandboxes/{id}/files/watch', { ...this.#asked, patienceMs: null })
-    this.#lines = lines(this.#answer.pieces)
+    // The answer begins when all directories are watched, which takes a while for a large tree.
+    const asked = { ...this.#asked, patienceMs: LONG_PATIENCE_MS }
+    const answer = await open(this.#client, 'GET /v1/sandboxes/{id}/files/watch', asked)
+    const aliveSeconds = Number(answer.header('x-paddock-alive-seconds') ?? 0)
+    answer.waitAtMost(aliveSeconds > 0 ? LINES_MISSED * aliveSeconds * 1000 : null)
+    this.#answer = answer
+    this.#lines = lines(answer.pieces)
     // The first line says that the watch is set.
     for (let line = await this.#lines.next(); !line.done; line = await this.#lines.next()) {
       if (!eventOf(line.value)) return

@@ -23,7 +23,8 @@ export class FetchWire implements Wire {
         method: request.method,
         headers: request.headers,
         signal: patience.signal,
-        redirect: 'error',
+        // The token is for this server alone. `error` is what workerd does not know.
+        redirect: 'manual',
         ...(body === undefined ? {} : { body: body as BodyInit }),
       })
       return new FetchAnswer(response, patience)
@@ -48,7 +49,8 @@ class FetchAnswer implements WireAnswer {
   constructor(response: Response, patience: Patience) {
     this.#response = response
     this.#patience = patience
-    this.status = response.status
+    // A browser tells that there is a redirect, and nothing more of it.
+    this.status = response.type === 'opaqueredirect' ? 302 : response.status
     this.pieces = this.#read()
     if (!response.body) patience.end()
   }
@@ -59,6 +61,10 @@ class FetchAnswer implements WireAnswer {
 
   headers(): [string, string][] {
     return [...this.#response.headers]
+  }
+
+  waitAtMost(patienceMs: number | null): void {
+    this.#patience.change(patienceMs)
   }
 
   close(): void {
@@ -78,6 +84,7 @@ class FetchAnswer implements WireAnswer {
         const { done, value } = await this.#reader.read()
         if (this.#closed) throw new WireError('broken', 'the answer was closed while it was read')
         if (done) return
+        this.#patience.rest()
         yield value
       }
     } catch (error) {

@@ -17,6 +17,8 @@ export interface WireAnswer {
   headers(): [string, string][]
   /** The body, piece by piece; it can be read once. */
   readonly pieces: AsyncIterable<Uint8Array>
+  /** Takes the place of the request's `patienceMs` for what is still to come. */
+  waitAtMost(patienceMs: number | null): void
   /** The rest is not wanted. */
   close(): void
 }
@@ -81,7 +83,7 @@ export async function orUndone<T>(action: () => Promise<T>, signal: AbortSignal 
 export class Patience {
   readonly #controller = new AbortController()
   readonly #outer: AbortSignal | undefined
-  readonly #ms: number | null
+  #ms: number | null
   #timer: ReturnType<typeof setTimeout> | undefined
   silent = false
 
@@ -97,10 +99,20 @@ export class Patience {
     return this.#controller.signal
   }
 
-  /** Something came: the patience begins anew. */
-  touch(): void {
+  change(ms: number | null): void {
+    this.#ms = ms
+    if (this.#timer !== undefined) this.touch()
+  }
+
+  /** What came is with the caller, who may take as long as it likes; the next `touch` begins anew. */
+  rest(): void {
     if (this.#timer !== undefined) clearTimeout(this.#timer)
     this.#timer = undefined
+  }
+
+  /** Something came: the patience begins anew. */
+  touch(): void {
+    this.rest()
     if (this.#ms === null) return
     this.#timer = setTimeout(() => {
       this.silent = true
@@ -111,8 +123,7 @@ export class Patience {
   }
 
   end(): void {
-    if (this.#timer !== undefined) clearTimeout(this.#timer)
-    this.#timer = undefined
+    this.rest()
     this.#outer?.removeEventListener('abort', this.#forward)
   }
 

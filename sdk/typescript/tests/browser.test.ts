@@ -7,6 +7,7 @@ import { createRequire } from 'node:module'
 import { join, normalize } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { Sandbox } from 'paddock'
+import { EVERYTHING_SEEN, EVERYTHING } from './everything.js'
 import { TCP_URL, temporaryDirectory } from './setup.js'
 
 const PACKAGES = process.env['PADDOCK_TEST_DASHBOARD'] ?? '/nonexistent'
@@ -63,56 +64,6 @@ async function listening(server: Server): Promise<string> {
   return `http://127.0.0.1:${(server.address() as { port: number }).port}`
 }
 
-/** Everything but the unix socket. `sdk` is the package; what it returns is compared outside. */
-const PROGRAM = `
-async function everything(sdk, url, token) {
-  const client = new sdk.Client({ url, token })
-  const box = await sdk.Sandbox.create({ ttlMs: 120000, client })
-  const seen = {}
-  try {
-    const pieces = []
-    const result = await box.commands.run('echo out; echo err >&2; exit 3', { onStdout: (text) => pieces.push(text) })
-    seen.command = [result.exitCode, pieces.join(''), result.stderr]
-    const process = await box.commands.start('while read line; do echo got $line; done')
-    await process.writeStdin('one\\n')
-    await process.closeStdin()
-    seen.process = ''
-    for await (const event of process) if (event.type === 'output') seen.process += event.text
-    await box.files.write('d/f', new Blob(['grüß']))
-    seen.text = await box.files.read('d/f')
-    seen.bytes = [...(await box.files.read('d/f', { format: 'bytes' }))].length
-    seen.stream = await new Response(await box.files.read('d/f', { format: 'stream' })).text()
-    seen.blob = (await box.files.read('d/f', { format: 'blob' })).size
-    const events = await box.files.watch('d')
-    await box.files.write('d/new', 'x')
-    for await (const event of events) if (event.path.endsWith('new')) { seen.event = true; break }
-    seen.live = ''
-    seen.code = (await box.runCode('print("live"); 6 * 7', { onStdout: (text) => { seen.live += text } })).text
-    const error = await box.files.read('nothing').catch((one) => one)
-    seen.error = [error instanceof sdk.FileNotFoundError, error.code, error.status, typeof error.requestId]
-    const abort = await box.commands.run('sleep 600', { signal: AbortSignal.timeout(300) }).catch((one) => one)
-    seen.abort = abort.name
-    await box.runCode('import http.server, threading\\nthreading.Thread(target=http.server.HTTPServer(("127.0.0.1", 8000), http.server.SimpleHTTPRequestHandler).serve_forever, daemon=True).start()')
-    seen.port = (await box.fetch(8000, '/d/f').then((answer) => answer.text()))
-    const upload = await box.files.upload('/etc/hostname', 'x').catch((one) => one)
-    seen.upload = [upload instanceof sdk.UnsupportedError, upload.message]
-    const socket = await new sdk.Client({ url: 'unix:/x/y' }).whoami().catch((one) => one)
-    seen.socket = socket instanceof sdk.UnsupportedError
-    const child = await box.fork()
-    seen.fork = await child.files.read('d/f')
-    await child.kill()
-  } finally {
-    seen.ended = (await box.kill()).state
-  }
-  return seen
-}
-`
-const EXPECTED = {
-  command: [3, 'out\n', 'err\n'], process: 'got one\n', text: 'grüß', bytes: 6, stream: 'grüß', blob: 6, event: true, code: '42', live: 'live\n',
-  error: [true, 'file_not_found', 404, 'string'], abort: 'TimeoutError', port: 'grüß',
-  upload: [true, 'an upload from a path needs Node, Bun or Deno, and this runtime has none of their modules'], socket: true, fork: 'grüß', ended: 'ended',
-}
-
 describe('in Chromium', { skip }, () => {
   let browser: Browser
   let bundle = ''
@@ -120,7 +71,7 @@ describe('in Chromium', { skip }, () => {
   const complaints: string[] = []
 
   async function page(files: Record<string, () => string>): Promise<{ page: Page; url: string }> {
-    const server = origin({ '/': () => PAGE, '/program.js': () => `${PROGRAM}\nexport { everything }`, ...files })
+    const server = origin({ '/': () => PAGE, '/program.js': () => `${EVERYTHING}\nexport { everything }`, ...files })
     servers.push(server)
     const url = await listening(server)
     const made = await browser.newPage()
@@ -152,14 +103,14 @@ describe('in Chromium', { skip }, () => {
   test('the modules as they are built', async () => {
     const { page: tab, url } = await page({})
     const program = `(async () => (await import('/program.js')).everything(await import('/sdk/index.js'), '${url}', '${TOKEN}'))()`
-    assert.deepEqual(await tab.evaluate(program), EXPECTED)
+    assert.deepEqual(await tab.evaluate(program), EVERYTHING_SEEN)
     assert.deepEqual(complaints, [])
   })
   test('a bundle has nothing of Node in it, and does the same', async () => {
     assert.doesNotMatch(bundle, /from ?["']node:|require\(["']node:|import\(["']node:/)
     const { page: tab, url } = await page({ '/bundle.js': () => bundle })
     const program = `(async () => (await import('/program.js')).everything(await import('/bundle.js'), '${url}', '${TOKEN}'))()`
-    assert.deepEqual(await tab.evaluate(program), EXPECTED)
+    assert.deepEqual(await tab.evaluate(program), EVERYTHING_SEEN)
   })
   test('in a worker, which has no document, as an edge runtime has none', async () => {
     const worker = (): string => `import * as sdk from '/bundle.js'\nimport { everything } from '/program.js'
@@ -171,7 +122,7 @@ onmessage = ({ data }) => everything(sdk, data.url, data.token).then((seen) => p
       worker.onerror = (event) => reject(new Error(event.message))
       worker.postMessage({ url: '${url}', token: '${TOKEN}' })
     })`
-    assert.deepEqual(await tab.evaluate(program), EXPECTED)
+    assert.deepEqual(await tab.evaluate(program), EVERYTHING_SEEN)
   })
   test('a page of another origin is refused by the server, also with the token', async () => {
     const { page: tab } = await page({ '/bundle.js': () => bundle })

@@ -4,9 +4,10 @@ import assert from 'node:assert/strict'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createServer as createRawServer, type AddressInfo, type Server as RawServer } from 'node:net'
 import { after, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import {
   Client, ConnectionFailedError, ForbiddenError, InvalidRequestError, PaddockError, QuotaExceededError, Sandbox, UnauthorizedError, UnavailableError,
-  UnexpectedAnswerError, type RetryPolicy,
+  UnexpectedAnswerError, type RetryPolicy, type Watch,
 } from 'paddock'
 import { sandbox, TCP_URL, temporaryDirectory, withCode } from './setup.js'
 
@@ -185,6 +186,42 @@ describe('retries', () => {
   })
 })
 
+describe('a watch over a connection that says nothing more', () => {
+  /** Each answer of the server begins a watch; what else it says is the test's. */
+  async function watchOf(headers: Record<string, string>, more: (line: (kind: string) => void, number: number) => void): Promise<Watch> {
+    const { client } = await standIn((request, response, number) => {
+      if (!request.url?.includes('/files/watch')) return json(response, 200, SANDBOX)
+      response.writeHead(200, { 'content-type': 'application/x-ndjson', ...headers })
+      const line = (kind: string): void => void response.write(`${JSON.stringify({ kind, path: '/d' })}\n`)
+      line('watching')
+      more(line, number)
+    })
+    return (await Sandbox.connect('sb-1', { client })).files.watch('/d')
+  }
+
+  test('begins anew where the server promised to say that it lives', { timeout: 20_000 }, async () => {
+    await using watch = await watchOf({ 'x-paddock-alive-seconds': '0.1' }, (line, number) => number === 1 && line('created'))
+    assert.equal((await watch.next()).value?.kind, 'created')
+    assert.equal((await watch.next()).value?.kind, 'overflow')
+  })
+  test('stays where the server says that it lives, however slow the program is', { timeout: 20_000 }, async () => {
+    let ticking: ReturnType<typeof setInterval> | undefined
+    await using watch = await watchOf({ 'x-paddock-alive-seconds': '0.1' }, (line) => {
+      line('created')
+      let ticks = 0
+      ticking = setInterval(() => line(++ticks === 12 ? 'deleted' : 'alive'), 50)
+    })
+    assert.equal((await watch.next()).value?.kind, 'created')
+    await sleep(500)
+    assert.equal((await watch.next()).value?.kind, 'deleted')
+    clearInterval(ticking)
+  })
+  test('waits where the server is older than that promise', { timeout: 20_000 }, async () => {
+    await using watch = await watchOf({}, (line) => void setTimeout(() => line('created'), 600))
+    assert.equal((await watch.next()).value?.kind, 'created')
+  })
+})
+
 describe('answers', () => {
   for (const [name, status, body, code, kind] of [
     ['HTML', 200, '<html>a proxy</html>', 'unexpected_answer', UnexpectedAnswerError],
@@ -205,6 +242,14 @@ describe('answers', () => {
   test('a redirect is not followed with the token', async () => {
     const { client } = await standIn((_, response) => response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end())
     await assert.rejects(client.whoami(), (error: PaddockError) => error.status === 302)
+  })
+  test('a redirect is not followed by `fetch` either, and is told at once', async () => {
+    const { client, seen } = await standIn((_, response) => response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end())
+    const other = new Client({ url: (await client.location()).baseUrl, token: 'pdk_x', fetch: globalThis.fetch, retry: FAST })
+    await assert.rejects(other.whoami(), (error: PaddockError) => error.status === 302)
+    const opaque = new Client({ url: 'http://127.0.0.1:1', fetch: async () => Object.assign(Object.create({ type: 'opaqueredirect' }), { status: 0, headers: new Headers(), body: null }), retry: FAST })
+    await assert.rejects(opaque.whoami(), (error: PaddockError) => error.status === 302)
+    assert.equal(seen.length, 1)
   })
   test('retry-after, request id and details arrive', async () => {
     const { client } = await standIn((_, response) => json(response, 429, { code: 'quota_exceeded', message: 'm', details: { limit: 3 } }, { 'retry-after': '2', 'x-request-id': 'rq-9' }))

@@ -218,6 +218,11 @@ describe('failures', () => {
 })
 
 describe('watch', () => {
+  test('the server promises to say that it lives, by which a lost connection is noticed', async () => {
+    const answer = await box.client.open(`/v1/sandboxes/${box.id}/files/watch?path=/tmp`)
+    assert.equal(answer.header('x-paddock-alive-seconds'), '15')
+    answer.close()
+  })
   test('tells of all that happens after it is set', async () => {
     await box.files.makeDirectory('watched')
     const kinds: string[] = []

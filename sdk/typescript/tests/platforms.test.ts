@@ -4,10 +4,11 @@ import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { describe, test } from 'node:test'
 import * as esm from 'paddock'
 import ts from 'typescript'
+import { EVERYTHING, EVERYTHING_SEEN } from './everything.js'
 import { TCP_URL, temporaryDirectory } from './setup.js'
 
 const require = createRequire(import.meta.url)
@@ -130,6 +131,8 @@ describe('other runtimes', () => {
   const source = `import { Sandbox } from '${join(ROOT, 'dist/esm/index.js')}'\n${PROGRAM}`
   for (const [name, executable, ...options] of [
     ['Bun', runtime('@oven/bun-linux-x64/bin/bun', '@oven/bun-linux-x64-baseline/bin/bun', '@oven/bun-linux-aarch64/bin/bun', 'bun/bin/bun.exe'), 'run'],
+    ['Node24', runtime('node24/bin/node')],
+    ['Node26', runtime('node26/bin/node')],
     ['Deno', runtime('@deno/linux-x64-glibc/deno', '@deno/linux-arm64-glibc/deno'), 'run', '--allow-all', '--no-config'],
   ] as [string, string | undefined, ...string[]][]) {
     const skip = executable ? false : `${name.toLowerCase()}: it could not be fetched from npm for this host`
@@ -138,6 +141,44 @@ describe('other runtimes', () => {
       writeFileSync(program, source)
       const done = spawnSync(executable ?? '', [...options, program], { encoding: 'utf8', timeout: 60_000 })
       assert.equal(done.stdout, 'out content 42\n', done.stderr)
+    })
+  }
+})
+
+describe('workerd, the runtime of Cloudflare Workers', () => {
+  const executable = runtime('@cloudflare/workerd-linux-64/bin/workerd', '@cloudflare/workerd-linux-arm64/bin/workerd')
+  const skip = executable ? false : 'workerd: it could not be fetched from npm for this host'
+  const directory = join(ROOT, 'dist', 'esm')
+  // As a bundler for Workers takes them: by the field `browser`, whose stand-in imports nothing of Node.
+  const { browser } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+  const instead = (name: string): string => browser[`./dist/esm/${name}`] ? join(ROOT, browser[`./dist/esm/${name}`]) : join(directory, name)
+  const modules = (): string[] => readdirSync(directory, { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.js') && !name.startsWith('providers/') && (!name.startsWith('platform/') || browser[`./dist/esm/${name}`]))
+
+  for (const [kind, date, flags] of [['as it was in 2025', '2025-01-01', '[]'], ['with nodejs_compat, which shows the versions of Node', '2026-11-01', '["nodejs_compat"]']] as const) {
+    test(`everything works in it, ${kind}`, { skip }, () => {
+      const place = temporaryDirectory()
+      const main = `import * as sdk from './sdk/index.js'
+${EVERYTHING}
+export default { async test() {
+  console.log('seen ' + JSON.stringify([typeof globalThis.process?.versions?.node, await everything(sdk, ${JSON.stringify(TCP_URL)}, ${JSON.stringify(process.env['PADDOCK_TEST_TOKEN'] ?? '')})]))
+} }`
+      const listed = ['main.js', ...modules().map((name) => `sdk/${name}`)]
+      for (const name of listed) {
+        mkdirSync(join(place, dirname(name)), { recursive: true })
+        writeFileSync(join(place, name), name === 'main.js' ? main : readFileSync(instead(name.slice('sdk/'.length)), 'utf8'))
+      }
+      writeFileSync(join(place, 'config.capnp'), `using Workerd = import "/workerd/workerd.capnp";
+const config :Workerd.Config = (services = [(name = "main", worker = .worker), (name = "out", network = (allow = ["public", "private"]))]);
+const worker :Workerd.Worker = (
+  modules = [${listed.map((name) => `(name = "${name}", esModule = embed "${name}")`).join(', ')}],
+  compatibilityDate = "${date}", compatibilityFlags = ${flags}, globalOutbound = "out",
+);`)
+      const done = spawnSync(executable ?? '', ['test', 'config.capnp'], { cwd: place, encoding: 'utf8', timeout: 120_000 })
+      const said = /^.*seen (\[.*\])$/m.exec(done.stdout + done.stderr)?.[1]
+      assert.ok(said, `${done.error ?? ''}${done.stdout}${done.stderr}`)
+      assert.deepEqual(JSON.parse(said), [flags === '[]' ? 'undefined' : 'string', EVERYTHING_SEEN])
+      assert.equal(done.status, 0, done.stderr)
     })
   }
 })

@@ -91,6 +91,8 @@ pub enum FileEventKind {
     Attributes,
     /// The kernel dropped events: list again.
     Overflow,
+    /// Nothing happened. A quiet watch says so every 15 s, so that a client notices a lost connection.
+    Alive,
 }
 
 /// One line of `GET .../files/watch`.

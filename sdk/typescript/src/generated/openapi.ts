@@ -1323,7 +1323,7 @@ export interface components {
             path: string;
         };
         /** @enum {string} */
-        FileEventKind: "watching" | "created" | "modified" | "deleted" | "moved_from" | "moved_to" | "attributes" | "overflow";
+        FileEventKind: "watching" | "created" | "modified" | "deleted" | "moved_from" | "moved_to" | "attributes" | "overflow" | "alive";
         /** @enum {string} */
         FileKind: "file" | "directory" | "link" | "other";
         FilePage: {

@@ -171,6 +171,10 @@ class NodeAnswer implements WireAnswer {
     return pairs
   }
 
+  waitAtMost(patienceMs: number | null): void {
+    this.#patience.change(patienceMs)
+  }
+
   close(): void {
     this.#patience.end()
     if (this.#done) return
@@ -183,6 +187,7 @@ class NodeAnswer implements WireAnswer {
     try {
       this.#patience.touch()
       for await (const piece of this.#incoming) {
+        this.#patience.rest()
         yield piece as Uint8Array
         this.#patience.touch()
       }

@@ -8,9 +8,10 @@ import type { Experimental_SandboxSession as AiSandboxSession } from 'ai'
 import { defaultClient, type Client } from '../client.js'
 import type { CreateOptions, NetworkRules } from '../create.js'
 import {
-  FileNotFoundError, ForbiddenError, NotADirectoryError, NotAFileError, SandboxEndedError, SandboxNotFoundError, SnapshotNotFoundError,
+  FileNotFoundError, ForbiddenError, NotADirectoryError, NotAFileError, SandboxEndedError, SnapshotNotFoundError,
   UnauthorizedError, UnsupportedError,
 } from '../errors.js'
+import { awake, unlessGone } from '../living.js'
 import { nameFor } from '../names.js'
 import type { Process } from '../process.js'
 import { Sandbox } from '../sandbox.js'
@@ -20,6 +21,12 @@ export interface PaddockHarnessOptions {
   create?: Omit<CreateOptions, 'name' | 'snapshot'> | undefined
   /** Ports inside that adapters may connect to. */
   ports?: readonly number[] | undefined
+  /**
+   * How long the right to a port lasts that `getPortEndpoint` hands to an adapter. It opens that port of that sandbox and nothing else. At its end
+   * the server closes what was opened by it, and refuses it with 403: the adapter asks `getPortEndpoint` for a new one. Default: a day, which is
+   * the most that a server gives.
+   */
+  endpointMs?: number | undefined
   /** Default: the server of the environment, started if need be. */
   client?: Client | undefined
 }
@@ -44,6 +51,7 @@ type CreateSession = NonNullable<Parameters<HarnessV1SandboxProvider['createSess
 
 const PROVIDER = 'paddock'
 const WORKING_DIRECTORY = '/workspace'
+const DAY_MS = 86_400_000
 /** So long that a name stays one with the beginning that it gets. */
 const READABLE = /^[a-z0-9][a-z0-9-]{0,39}$/
 
@@ -58,9 +66,8 @@ export function paddockSandbox(options: PaddockHarnessOptions = {}): PaddockHarn
       authenticated(async () => {
         const sandbox = await Sandbox.connect(await nameOf(sessionId), { client: client(), signal: abortSignal })
         if (sandbox.state === 'ended') throw new SandboxEndedError(`the sandbox of the session ${sessionId} has ended`)
-        if (sandbox.state === 'hibernated') await sandbox.wake({ signal: abortSignal })
-        if (sandbox.state === 'paused') await sandbox.resume({ signal: abortSignal })
-        return sessionOf(sandbox, options.ports ?? [])
+        await awake(sandbox, abortSignal)
+        return sessionOf(sandbox, options)
       }),
   }
 }
@@ -69,15 +76,14 @@ async function create(client: Client, options: PaddockHarnessOptions, asked: Cre
   const { sessionId, identity, onFirstCreate, abortSignal: signal } = asked
   const plain: CreateOptions = { ...options.create, cwd: options.create?.cwd ?? WORKING_DIRECTORY }
   const named: CreateOptions = sessionId === undefined ? plain : { ...plain, name: await nameOf(sessionId) }
-  const ports = options.ports ?? []
   if (identity === undefined || !onFirstCreate) {
     const sandbox = await Sandbox.create({ ...named, client, signal })
     if (onFirstCreate) await prepared(sandbox, onFirstCreate, signal)
-    return sessionOf(sandbox, ports)
+    return sessionOf(sandbox, options)
   }
   const snapshot = await snapshotOf(identity)
   try {
-    return sessionOf(await Sandbox.create({ ...named, snapshot, client, signal }), ports)
+    return sessionOf(await Sandbox.create({ ...named, snapshot, client, signal }), options)
   } catch (error) {
     if (!(error instanceof SnapshotNotFoundError)) throw error
   }
@@ -87,7 +93,7 @@ async function create(client: Client, options: PaddockHarnessOptions, asked: Cre
   await sandbox.snapshot({ name: snapshot, signal }).catch((error: { code?: string }) => {
     if (error.code !== 'name_taken') throw error
   })
-  return sessionOf(sandbox, ports)
+  return sessionOf(sandbox, options)
 }
 
 /** A sandbox whose preparation fails is of no use to anybody. */
@@ -100,12 +106,11 @@ async function prepared(sandbox: Sandbox, action: NonNullable<CreateSession['onF
   }
 }
 
-function sessionOf(sandbox: Sandbox, ports: readonly number[]): PaddockSession {
+function sessionOf(sandbox: Sandbox, { ports = [], endpointMs = DAY_MS }: PaddockHarnessOptions): PaddockSession {
   let exposed = [...ports]
-  const endpoint = async ({ port, protocol }: { port: number; protocol?: string }): Promise<HarnessV1PortEndpoint> => {
+  const urlOf = async ({ port, protocol }: { port: number; protocol?: string }): Promise<string> => {
     const url = await sandbox.portUrl(port)
-    const headers = sandbox.client.authorization()
-    return { url: protocol === 'ws' ? url.replace(/^http/, 'ws') : url, ...(headers ? { headers } : {}) }
+    return protocol === 'ws' ? url.replace(/^http/, 'ws') : url
   }
   return {
     ...restrictedOf(sandbox),
@@ -114,8 +119,13 @@ function sessionOf(sandbox: Sandbox, ports: readonly number[]): PaddockSession {
     get ports() {
       return exposed
     },
-    getPortEndpoint: endpoint,
-    getPortUrl: async (asked) => (await endpoint(asked)).url,
+    getPortEndpoint: async (asked): Promise<HarnessV1PortEndpoint> => {
+      const url = await urlOf(asked)
+      // The token of this program would open all sandboxes of its tenant to the adapter.
+      const { token } = await sandbox.signPort(asked.port, { expiresMs: endpointMs })
+      return { url, headers: { authorization: `Bearer ${token}` } }
+    },
+    getPortUrl: urlOf,
     stop: async () => unlessGone(sandbox.hibernate()),
     destroy: async () => unlessGone(sandbox.kill()),
     setNetworkPolicy: async (policy) => setRules(sandbox, policy),
@@ -270,14 +280,6 @@ async function orNull<T>(reading: Promise<T>): Promise<T | null> {
     // Below a file there is nothing.
     if (error instanceof FileNotFoundError || error instanceof NotADirectoryError) return null
     throw error
-  }
-}
-
-async function unlessGone(action: Promise<unknown>): Promise<void> {
-  try {
-    await action
-  } catch (error) {
-    if (!(error instanceof SandboxEndedError) && !(error instanceof SandboxNotFoundError)) throw error
   }
 }
 

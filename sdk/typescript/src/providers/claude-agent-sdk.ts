@@ -5,6 +5,7 @@ import { Readable, Writable } from 'node:stream'
 import { defaultClient, type Client } from '../client.js'
 import type { CreateOptions } from '../create.js'
 import { ConnectionFailedError, InvalidRequestError, SandboxEndedError } from '../errors.js'
+import { firstLifeMs, Lease, LEASE_MS } from '../leases.js'
 import type { CommandResult } from '../models.js'
 import type { Process } from '../process.js'
 import { Sandbox } from '../sandbox.js'
@@ -14,6 +15,12 @@ export interface ClaudeCodeOptions {
   sandbox?: Sandbox | undefined
   /** How a new one is made: a template with Claude Code, limits, ... */
   create?: CreateOptions | undefined
+  /**
+   * Of a new sandbox: it ends so long after this program, should that be killed. While the program lives, it renews the lease. Null: there is none,
+   * and a sandbox whose program was killed stays for the `ttlMs` of `create`. Default: two minutes. A program that stands still for longer, such
+   * as one on a computer that sleeps, loses its sandbox.
+   */
+  leaseMs?: number | null | undefined
   /** The program inside. Default: `claude`, on the path of the sandbox. */
   command?: string | undefined
   /** More variables inside, beside those that the SDK sets. */
@@ -37,7 +44,7 @@ export interface SpawnRequest {
 /** Variables that hold a key: they are bound to the host of the model, and never handed in as they are. */
 const KEYS = ['ANTHROPIC_API_KEY', 'ANTHROPIC_AUTH_TOKEN', 'CLAUDE_CODE_OAUTH_TOKEN']
 const MODEL_URL = 'https://api.anthropic.com'
-/** Every sandbox ends by itself, so that nothing is left when this program is killed. */
+/** The whole life of a sandbox, where `create` says no other. */
 const DEFAULT_TTL_MS = 3_600_000
 /** Exit code of a command after its time limit, as in a shell. */
 const TIMED_OUT = 124
@@ -63,6 +70,7 @@ export class ClaudeCodeProcess extends EventEmitter {
   sandbox: Sandbox | undefined
   readonly #options: ClaudeCodeOptions
   readonly #started: Promise<Process>
+  #lease: Lease | undefined
   #wanted: () => void = () => {}
 
   constructor(options: ClaudeCodeOptions, asked: SpawnRequest) {
@@ -88,12 +96,23 @@ export class ClaudeCodeProcess extends EventEmitter {
 
   async #start(asked: SpawnRequest): Promise<Process> {
     const { env, secrets } = variables(asked, this.#options)
-    this.sandbox = this.#options.sandbox ?? (await Sandbox.create(creation(this.#options, secrets)))
+    this.sandbox = this.#options.sandbox ?? (await this.#create(secrets))
     const process = await this.sandbox.commands.start([this.#options.command ?? 'claude', ...words(asked)], {
       env, cwd: directory(asked), timeoutMs: this.#options.timeoutMs,
     })
     if (this.killed) await process.kill()
     return process
+  }
+
+  async #create(secrets: CreateOptions['secrets']): Promise<Sandbox> {
+    const asked = creation(this.#options, secrets)
+    // A sandbox that sleeps at the end of its time is to be found again.
+    const leaseMs = (asked.ttlAction ?? 'kill') === 'kill' ? this.#options.leaseMs === undefined ? LEASE_MS : this.#options.leaseMs : null
+    const sandbox = await Sandbox.create({ ...asked, ttlMs: firstLifeMs(asked.ttlMs, leaseMs) })
+    // It is known from here on, so that it is ended where the lease cannot be had.
+    this.sandbox = sandbox
+    this.#lease = await Lease.hold(sandbox, asked.ttlMs, leaseMs)
+    return sandbox
   }
 
   /** Hands the output on until the end; then there is no sandbox left that was made for this. */
@@ -105,6 +124,7 @@ export class ClaudeCodeProcess extends EventEmitter {
     } catch (error) {
       failure = error
     }
+    this.#lease?.end()
     if (!this.#options.sandbox) await this.sandbox?.kill().catch(() => {})
     this.exitCode = ended?.exitCode ?? 1
     this.stdout.push(null)
@@ -138,7 +158,7 @@ export class ClaudeCodeProcess extends EventEmitter {
   }
 }
 
-function creation(options: ClaudeCodeOptions, secrets: CreateOptions['secrets']): CreateOptions & { client: Client } {
+function creation(options: ClaudeCodeOptions, secrets: CreateOptions['secrets']): CreateOptions & { client: Client; ttlMs: number } {
   const create = options.create ?? {}
   const metadata = { framework: 'claude-agent-sdk', ...create.metadata }
   return { ...create, ttlMs: create.ttlMs ?? DEFAULT_TTL_MS, secrets: create.secrets ?? secrets, metadata, client: options.client ?? defaultClient() }

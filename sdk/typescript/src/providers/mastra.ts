@@ -7,7 +7,8 @@ import {
 } from '@mastra/core/workspace'
 import { defaultClient, type Client } from '../client.js'
 import type { CreateOptions } from '../create.js'
-import { ExecNotFoundError, SandboxEndedError, SandboxNotFoundError, UnsupportedError } from '../errors.js'
+import { ExecNotFoundError, SandboxNotFoundError, UnsupportedError } from '../errors.js'
+import { awake, findLiving, isGone, unlessGone } from '../living.js'
 import type { Snapshot } from '../models.js'
 import { nameFor } from '../names.js'
 import type { Process } from '../process.js'
@@ -73,8 +74,7 @@ export class PaddockSandbox extends MastraSandbox {
     const signal = options.abortSignal
     const found = await this.#find(signal)
     if (found) {
-      if (found.state === 'hibernated') await found.wake({ signal })
-      if (found.state === 'paused') await found.resume({ signal })
+      await awake(found, signal)
       this.#sandbox = found
       return { outcome: 'connected' }
     }
@@ -170,13 +170,7 @@ export class PaddockSandbox extends MastraSandbox {
   }
 
   async #find(signal?: AbortSignal): Promise<Sandbox | undefined> {
-    try {
-      const found = await Sandbox.connect(this.#sandboxId ?? (await nameFor(this.id, NAME)), { client: this.#client, signal })
-      return found.state === 'ended' ? undefined : found
-    } catch (error) {
-      if (error instanceof SandboxNotFoundError) return undefined
-      throw error
-    }
+    return findLiving(this.#sandboxId ?? (await nameFor(this.id, NAME)), { client: this.#client, signal })
   }
 
   async #lastOf(checkpoint: string | undefined, signal?: AbortSignal): Promise<Snapshot | undefined> {
@@ -309,16 +303,4 @@ class PaddockProcess extends ProcessHandle {
       ...(this.command === undefined ? {} : { command: this.command }),
     }
   }
-}
-
-async function unlessGone(action: Promise<unknown>): Promise<void> {
-  try {
-    await action
-  } catch (error) {
-    if (!isGone(error)) throw error
-  }
-}
-
-function isGone(error: unknown): boolean {
-  return error instanceof SandboxEndedError || error instanceof SandboxNotFoundError
 }

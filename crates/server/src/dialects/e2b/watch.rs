@@ -193,7 +193,7 @@ impl Translation {
             FileEventKind::Deleted => &[REMOVE],
             FileEventKind::MovedFrom => &[RENAME],
             FileEventKind::Attributes => &[CHMOD],
-            FileEventKind::Watching | FileEventKind::Overflow => &[],
+            FileEventKind::Watching | FileEventKind::Overflow | FileEventKind::Alive => &[],
         };
         // Of the directory itself E2B tells nothing.
         if !name.is_empty() {

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json as json_module
-from typing import Any, AsyncIterator, Awaitable, Callable, List, Mapping
+from typing import Any, AsyncIterator, Awaitable, Callable, List, Mapping, Optional
 
 Close = Callable[[], Awaitable[None]]
+Wait = Callable[[Optional[float]], None]
 
 
 class AsyncAnswer:
     """As httpx names it where httpx has the same."""
 
     def __init__(
-        self, status_code: int, headers: Mapping[str, str], pieces: AsyncIterator[bytes], close: Close
+        self, status_code: int, headers: Mapping[str, str], pieces: AsyncIterator[bytes], close: Close, wait: Wait
     ) -> None:
         self.status_code = status_code
         self.headers = headers
         self.content = b""
         self._pieces = pieces
         self._close = close
+        #: Takes the place of the patience for each further piece, in seconds; None is for ever. To be called before the
+        #: first piece is read.
+        self.wait_at_most = wait
 
     @property
     def is_success(self) -> bool:

@@ -58,7 +58,7 @@ class AsyncWire:
         # A server that answers before it has read everything does not read the rest as the next request.
         parser.keeps_open = parser.keeps_open and sent is None
         exchange = AsyncExchange(self, stream, parser, patience.read)
-        return AsyncAnswer(parser.status, parser.headers, exchange.pieces(), exchange.aclose)
+        return AsyncAnswer(parser.status, parser.headers, exchange.pieces(), exchange.aclose, exchange.wait_at_most)
 
     async def aclose(self) -> None:
         """Closes the connections that wait for a request."""
@@ -98,6 +98,9 @@ class AsyncExchange:
         self._wire, self._stream, self._parser, self._patience = wire, stream, parser, patience
         self._guard = threading.Lock()
         self._over = False
+
+    def wait_at_most(self, patience: Optional[float]) -> None:
+        self._patience = patience
 
     async def pieces(self) -> AsyncIterator[bytes]:
         parser = self._parser

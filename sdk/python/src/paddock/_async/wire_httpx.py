@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import AsyncIterator, Mapping, Type
+from typing import AsyncIterator, Mapping, Optional, Type
 
 import httpx
 
@@ -24,7 +24,12 @@ class AsyncHttpxWire:
             response = await self._http.send(request, stream=True)
         except httpx.TransportError as error:
             raise _translated(error) from error
-        return AsyncAnswer(response.status_code, response.headers, _pieces(response), response.aclose)
+
+        def wait_at_most(seconds: Optional[float]) -> None:
+            # httpcore asks this dictionary when it reads the first piece.
+            request.extensions["timeout"]["read"] = seconds
+
+        return AsyncAnswer(response.status_code, response.headers, _pieces(response), response.aclose, wait_at_most)
 
     async def aclose(self) -> None:
         await self._http.aclose()

@@ -4,22 +4,26 @@
 from __future__ import annotations
 
 import json as json_module
-from typing import Any, Iterator, Callable, List, Mapping
+from typing import Any, Iterator, Callable, List, Mapping, Optional
 
 Close = Callable[[], None]
+Wait = Callable[[Optional[float]], None]
 
 
 class Answer:
     """As httpx names it where httpx has the same."""
 
     def __init__(
-        self, status_code: int, headers: Mapping[str, str], pieces: Iterator[bytes], close: Close
+        self, status_code: int, headers: Mapping[str, str], pieces: Iterator[bytes], close: Close, wait: Wait
     ) -> None:
         self.status_code = status_code
         self.headers = headers
         self.content = b""
         self._pieces = pieces
         self._close = close
+        #: Takes the place of the patience for each further piece, in seconds; None is for ever. To be called before the
+        #: first piece is read.
+        self.wait_at_most = wait
 
     @property
     def is_success(self) -> bool:

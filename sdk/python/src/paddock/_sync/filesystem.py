@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from .._models import Json
     from .._models_files import FileEntry, FileEvent
 
+#: A watch is given up after so many lines in a row that should have said that the server lives.
+LINES_MISSED = 3
+
 Data = Union[str, bytes, bytearray, memoryview, IO[bytes], IO[str]]
 
 
@@ -263,7 +266,9 @@ class Watch:
     """Iterates over `FileEvent`s until it is closed.
 
     Inside `with`, all that happens after the first line of the block is seen. Where events were lost, by the
-    kernel or because the connection broke off and was made again, one of kind `overflow` comes: list again.
+    kernel or because the connection broke off and was made again, one of kind `overflow` comes: list again. A server
+    that says nothing for 45 s counts as a connection that broke off; one that is older than that promise (it lacks the
+    header) is waited for without an end.
     """
 
     def __init__(self, client: Client, path: str, query: Any) -> None:
@@ -312,9 +317,12 @@ class Watch:
             self.close()
 
     def _connect(self) -> Iterator[bytes]:
+        # The answer begins when all directories are watched, which takes a while for a large tree.
         response = self._open.enter_context(
-            self._client.stream(self._path, query=self._query, patience=None)
+            self._client.stream(self._path, query=self._query, patience=LONG_PATIENCE)
         )
+        alive = float(response.headers.get("x-paddock-alive-seconds", 0))
+        response.wait_at_most(LINES_MISSED * alive if alive > 0 else None)
         lines = lines_of(response)
         # The first line says that the watch is set.
         for line in lines:

@@ -59,7 +59,7 @@ class Wire:
         # A server that answers before it has read everything does not read the rest as the next request.
         parser.keeps_open = parser.keeps_open and sent is None
         exchange = Exchange(self, stream, parser, patience.read)
-        return Answer(parser.status, parser.headers, exchange.pieces(), exchange.close)
+        return Answer(parser.status, parser.headers, exchange.pieces(), exchange.close, exchange.wait_at_most)
 
     def close(self) -> None:
         """Closes the connections that wait for a request."""
@@ -99,6 +99,9 @@ class Exchange:
         self._wire, self._stream, self._parser, self._patience = wire, stream, parser, patience
         self._guard = threading.Lock()
         self._over = False
+
+    def wait_at_most(self, patience: Optional[float]) -> None:
+        self._patience = patience
 
     def pieces(self) -> Iterator[bytes]:
         parser = self._parser

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Mapping, Type
+from typing import Iterator, Mapping, Optional, Type
 
 import httpx
 
@@ -25,7 +25,12 @@ class HttpxWire:
             response = self._http.send(request, stream=True)
         except httpx.TransportError as error:
             raise _translated(error) from error
-        return Answer(response.status_code, response.headers, _pieces(response), response.close)
+
+        def wait_at_most(seconds: Optional[float]) -> None:
+            # httpcore asks this dictionary when it reads the first piece.
+            request.extensions["timeout"]["read"] = seconds
+
+        return Answer(response.status_code, response.headers, _pieces(response), response.close, wait_at_most)
 
     def close(self) -> None:
         self._http.close()
