@@ -145,8 +145,10 @@ def another_server(world, *options):
         server.start()
         yield server, server.variables("--tenant", "e2b")
     finally:
-        end_all(server)
-        server.stop()
+        try:
+            end_all(server)
+        finally:
+            server.stop()
 
 
 def leftovers(directory):
