@@ -27,7 +27,7 @@ FIGURES = {
     "slices without names": "plt.pie([1, 2, 6], radius=1.25, counterclock=False)",
     "boxes as patches": "plt.boxplot([[1, 2, 3, 4, 5], [2, 4, 5, 8, 10, 30]], patch_artist=True); plt.xlabel('group'); plt.ylabel('value (mm)')",
     "named boxes": "plt.boxplot([[1, 2, 3, 4, 5], [2, 4, 5, 8, 10]], patch_artist=True); plt.xticks([1, 2], ['p', 'q'])",
-    "boxes as lines": "plt.boxplot([[1, 2, 3, 4, 5], [2, 4, 5, 8, 10]])",
+    "boxes as lines": "plt.boxplot([[1, 2, 3, 4, 5], [2, 4, 5, 8, 10]], showfliers=False)",
     "several axes": "_, axes = plt.subplots(2, 2); axes[0][0].plot([1, 2, 4]); axes[0][1].bar(['x', 'y'], [1, 2]); axes[1][0].set_title('empty'); axes[1][1].scatter([1], [2])",
     "several axes with a title": "figure, (a, b) = plt.subplots(1, 2); a.plot([1, 2, 4]); b.pie([1, 1], labels=['p', 'q']); figure.suptitle('All')",
     "empty axes": "plt.subplots()",
