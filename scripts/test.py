@@ -299,6 +299,7 @@ def components(ran):
         ("e2b-java", part("e2b-java:", "e2b")),
         ("e2b-r", part("e2b-r:", "e2b")),
         ("e2b-network", part("e2b-network:", "e2b")),
+        ("e2b-tls", part("e2b-tls:", "e2b")),
         ("e2b-frameworks", part("e2b-frameworks:", "e2b")),
         ("integrations", stage("integrations")),
         ("crash", stage("crash")),

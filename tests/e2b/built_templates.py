@@ -8,12 +8,16 @@ from world import Server
 HERE = os.path.dirname(os.path.abspath(__file__))
 CASES = os.path.join(HERE, "built")
 # The cases that run where none are named: those about what is in a template, and those of built/.
-WORDS = ("life.", "files.", "metadata.", "code.", "results.", "root.", "built.")
+WORDS = ("life.", "files.", "metadata.", "code.", "results.", "root.", "built.", "frameworks.smolagents")
 PATIENCE = 5400.0
 
 
 class BuiltServer(Server):
     first_use = ()
+
+
+def is_built(server):
+    return isinstance(server, BuiltServer)
 
 
 def missing():

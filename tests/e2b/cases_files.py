@@ -79,10 +79,29 @@ def case_info_and_existence(world):
     world.sandbox.commands.run("ln -sf /tmp/info.txt /tmp/info.link; mkdir -p /tmp/info.dir")
     link = files.get_info("/tmp/info.link")
     assert (link.type, link.symlink_target) == (FileType.SYMLINK, "/tmp/info.txt")
+    assert (link.mode, link.permissions) == (0o644, "Lrwxrwxrwx"), link
     assert files.get_info("/tmp/info.dir").type == FileType.DIR
     assert files.exists("/tmp/info.txt") and files.exists("/tmp")
     assert not files.exists("/tmp/nothing") and not files.exists("/tmp/info.txt/below")
     expect.raises(NotFoundException, files.get_info, "/tmp/nothing")
+
+
+def case_links_are_resolved_and_owners_have_names(world):
+    """As E2B's agent describes them: a link by what it leads to, through other links, and one that leads nowhere by itself."""
+    files = world.sandbox.files
+    world.sandbox.commands.run(
+        "mkdir -p /tmp/ends/real; chmod 750 /tmp/ends/real; cd /tmp/ends; ln -sfn real one; ln -sfn one two; ln -sfn gone loose; ln -sfn ring ring")
+    for found in ({one.name: one for one in files.list("/tmp/ends")}, {name: files.get_info(f"/tmp/ends/{name}") for name in ("two", "loose", "ring")}):
+        assert (found["two"].symlink_target, found["two"].mode) == ("/tmp/ends/real", 0o750), found["two"]
+        for name in ("loose", "ring"):
+            assert (found[name].symlink_target, found[name].mode) == (f"/tmp/ends/{name}", 0), found[name]
+            assert found[name].type == FileType.SYMLINK
+    world.sandbox.commands.run("cd /tmp/ends; touch bits; chmod 6755 bits; mkdir -p shared; chmod 1777 shared")
+    assert (files.get_info("/tmp/ends/bits").permissions, files.get_info("/tmp/ends/shared").permissions) == ("ugrwxr-xr-x", "dtrwxrwxrwx")
+    # The rest of the host's files belongs to nobody inside, whose name is in the sandbox's own /etc/passwd.
+    owners = world.sandbox.commands.run("stat -c '%U %G' /usr").stdout.split()
+    usr = files.get_info("/usr")
+    assert [usr.owner, usr.group] == owners, (usr, owners)
 
 
 def case_directories_are_made_listed_and_removed(world):
@@ -143,6 +162,27 @@ def case_signed_addresses_read_and_write(world):
     status, answer = fetch(sandbox.upload_url("/tmp/signed-up.txt"), body, headers)
     assert status == 200, answer
     assert sandbox.files.read("/tmp/signed-up.txt") == "by form"
+
+
+def case_a_signature_that_a_program_makes_itself_is_taken(world):
+    from e2b import get_signature
+
+    sandbox = world.sandbox
+    sandbox.files.write("/tmp/own.txt", "own")
+
+    def url(path, operation, **options):
+        made = get_signature(path, operation, None, sandbox._envd_access_token, **options)
+        given = {"path": path, "signature": made["signature"]}
+        if made["expiration"] is not None:
+            given["signature_expiration"] = made["expiration"]
+        return f"{world.url}/files?{urllib.parse.urlencode(given)}"
+
+    assert fetch(url("/tmp/own.txt", "read")) == (200, b"own")
+    assert fetch(url("/tmp/own.txt", "read", expiration_in_seconds=60)) == (200, b"own")
+    assert fetch(url("/tmp/own.txt", "write"))[0] == 401
+    body, headers = form("own-up.txt", b"up")
+    assert fetch(url("/tmp/own-up.txt", "write"), body, headers)[0] == 200
+    assert sandbox.files.read("/tmp/own-up.txt") == "up"
 
 
 def altered_text(signature):

@@ -214,8 +214,9 @@ def case_metrics_are_of_now(world):
 
 def case_what_the_server_does_not_have_is_refused_by_name(world):
     for options, word in (
-        ({"network": {"dns_servers": ["9.9.9.9"]}}, "dnsServers"),
-        ({"network": {"https_ports": [8443]}}, "httpsPorts"),
+        ({"network": {"dns_servers": ["9.9.9.9"]}}, "dnsServers: this server does not have it: names are resolved by the gate"),
+        ({"network": {"https_ports": [8443]}}, "httpsPorts: this server does not have it: the server speaks plain HTTP"),
+        ({"network": {"egress_proxy": {"address": "proxy.example:1080"}}}, "egressProxy: this server does not have it"),
         ({"network": {"mask_request_host": "a b"}}, "maskRequestHost"),
     ):
         error = expect.raises(SandboxException, Sandbox.create, **options)

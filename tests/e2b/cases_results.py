@@ -141,7 +141,7 @@ def case_a_chart_of_slices(world):
 
 
 def case_a_chart_of_boxes(world):
-    chart = figure(world, "plt.boxplot([[1, 2, 3, 4, 5]]); plt.show()")
+    chart = figure(world, "plt.boxplot([[1, 2, 3, 4, 5]], patch_artist=True); plt.show()")
     assert chart.type == ChartType.BOX_AND_WHISKER
     (box,) = chart.elements
     assert (box.min, box.first_quartile, box.median, box.third_quartile, box.max) == (1, 2, 3, 4, 5)

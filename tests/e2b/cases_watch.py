@@ -123,6 +123,22 @@ async def case_a_stream_of_events_is_exact(world):
     await handle.stop()
 
 
+async def case_an_upload_over_a_file_creates_nothing(world):
+    files = (await world.async_sandbox()).files
+    await files.make_dir("/tmp/w-over")
+    await files.write("/tmp/w-over/a", "old")
+    seen = []
+    handle = await files.watch_dir("/tmp/w-over", on_event=seen.append)
+    await files.write("/tmp/w-over/a", "new")
+    await files.write("/tmp/w-over/b", "")
+    await files.write("/tmp/w-over/c", "c")
+    events = await seen_within(seen, lambda so_far: len(so_far) >= 7)
+    assert events == [
+        (Kind.CHMOD, "a"), (Kind.WRITE, "a"), (Kind.CREATE, "b"), (Kind.CHMOD, "b"), (Kind.CREATE, "c"), (Kind.CHMOD, "c"), (Kind.WRITE, "c")], events
+    assert await files.read("/tmp/w-over/a") == "new"
+    await handle.stop()
+
+
 async def case_a_stream_that_stopped_says_nothing_more(world):
     files = (await world.async_sandbox()).files
     await files.make_dir("/tmp/w-halt")

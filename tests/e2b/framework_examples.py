@@ -3,6 +3,8 @@ import os
 import subprocess
 import sys
 
+import built_templates
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 TIME_LIMIT = 240
 # The example, and the directory of its packages below PADDOCK_TEST_E2B_FRAMEWORKS.
@@ -11,6 +13,7 @@ EXAMPLES = {"smolagents_executor": "smolagents", "langchain_backend": "langchain
 SLOW_EXAMPLES = {"crewai_tool": "crewai"}
 # Those that get the newest SDKs before the packages of their framework, whose own know no E2B_SANDBOX_URL.
 WITH_NEWEST_SDKS = {"crewai_tool"}
+# For smolagents, where `code-interpreter-v1` is not built: with it the example names no template, as a program of smolagents' users.
 TEMPLATE = "with-ipython"
 
 
@@ -23,7 +26,9 @@ class Examples:
         wanted |= {name for name in {**EXAMPLES, **SLOW_EXAMPLES} if any(word in f"frameworks.{name}" for word in words)}
         if not wanted:
             return
-        add_template(world)
+        self.is_built = built_templates.is_built(world.server)
+        if not self.is_built:
+            add_template(world)
         for name in sorted(wanted):
             self.begin(world, name)
 
@@ -38,12 +43,14 @@ class Examples:
             else:
                 self.skips.append(f"e2b-frameworks: {reason}")
             return
-        if name == "smolagents_executor" and not os.environ.get("PADDOCK_TEST_IPYTHON"):
+        if name == "smolagents_executor" and not self.is_built and not os.environ.get("PADDOCK_TEST_IPYTHON"):
             self.skips.append("e2b-frameworks: PADDOCK_TEST_IPYTHON does not name a directory with IPython")
             return
         if name in WITH_NEWEST_SDKS:
             place = os.pathsep.join((os.environ.get("PADDOCK_TEST_E2B", ""), place))
-        environment = {**os.environ, **world.variables, "PYTHONPATH": place, "TEMPLATE": TEMPLATE}
+        environment = {**os.environ, **world.variables, "PYTHONPATH": place}
+        if not self.is_built:
+            environment["TEMPLATE"] = TEMPLATE
         command = [sys.executable, os.path.join(HERE, "frameworks", f"{name}.py")]
         self.running[name] = subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
@@ -67,7 +74,7 @@ class Examples:
 
 
 def add_template(world):
-    """With IPython, as E2B's own template has it."""
+    """With IPython, as `code-interpreter-v1` has it."""
     packages = os.environ.get("PADDOCK_TEST_IPYTHON")
     if packages:
         inside = "/opt/ipython"

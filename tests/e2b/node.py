@@ -6,7 +6,8 @@ import subprocess
 import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TIME_LIMIT = 400
+# In seconds, from one line of output to the next: a case has a limit of its own, and a busy host takes its time for all of them.
+SILENCE_LIMIT = 400
 
 
 def run(world, directory, words=()):
@@ -19,10 +20,10 @@ def run(world, directory, words=()):
     environment.update(OTHER_KEY=world.other_key, READING_KEY=world.reading_key, IMAGE=world.image or "")
     command = [node, os.path.join(HERE, "run.mjs"), directory, *words]
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
-    limit = threading.Timer(TIME_LIMIT, process.kill)
-    limit.start()
+    limit = Limit(process)
     try:
         for line in process.stdout:
+            limit.begin_again()
             try:
                 case = json.loads(line)
             except ValueError:
@@ -34,4 +35,26 @@ def run(world, directory, words=()):
         limit.cancel()
         code = process.wait()
     if code != 0:
-        yield "node.all_cases_ran", False, f" (exit code {code})"
+        yield "node.all_cases_ran", False, f" (exit code {code}{limit.said})"
+
+
+class Limit:
+    """Kills a process that says nothing for too long."""
+
+    def __init__(self, process, seconds=SILENCE_LIMIT):
+        self.process, self.seconds, self.said, self.timer = process, seconds, "", None
+        self.begin_again()
+
+    def begin_again(self):
+        self.cancel()
+        self.timer = threading.Timer(self.seconds, self.over)
+        self.timer.daemon = True
+        self.timer.start()
+
+    def over(self):
+        self.said = f", it said nothing for {self.seconds} s"
+        self.process.kill()
+
+    def cancel(self):
+        if self.timer is not None:
+            self.timer.cancel()

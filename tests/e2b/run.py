@@ -90,7 +90,7 @@ async def run_all(world, place, words):
 async def run_cases(world, place, words):
     passed, failed = 0, []
     again = other_flavour.cases(world) if place == HERE else ()
-    only_built = cases(built_templates.CASES) if is_built(world.server) else ()
+    only_built = cases(built_templates.CASES) if built_templates.is_built(world.server) else ()
     for name, function in itertools.chain(cases(place), only_built, again):
         if words and not any(word in name for word in words):
             continue
@@ -108,10 +108,6 @@ async def run_cases(world, place, words):
             failed.append(name)
             print(f"test {name} ... FAILED\n{traceback.format_exc()}", flush=True)
     return passed, failed
-
-
-def is_built(server):
-    return isinstance(server, built_templates.BuiltServer)
 
 
 def main():
@@ -147,7 +143,7 @@ def run_place(place, paddock, words, kind=Server):
             outside = outside_world.Outside(directory)
         server.start()
         world = World(server)
-        if is_built(server):
+        if built_templates.is_built(server):
             built_templates.build(world)
         passed, failed = asyncio.run(run_all(world, place, words))
         if server.process.poll() is not None:

@@ -149,8 +149,10 @@ def another_server(world, *options):
         yield server, server.variables("--tenant", "e2b")
         passed = True
     finally:
-        end_all(server)
-        server.stop()
+        try:
+            end_all(server)
+        finally:
+            server.stop()
         # A mount or a process that is left shows at the end of all cases, by the name of this directory.
         if passed and not leftovers(directory):
             shutil.rmtree(directory, ignore_errors=True)

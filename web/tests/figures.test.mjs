@@ -40,6 +40,7 @@ flow(the, "bars, pies, boxes and points are drawn", async (page, server) => {
   const part = { x_label: null, y_label: null, x_scale: "linear", y_scale: "linear" };
   const found = await shows(page, server, chart({
     type: "superchart", title: "All", elements: [
+      { ...part, type: "line", drawn: "lines", title: "empty", elements: [] },
       { ...part, type: "bar", title: "bars", elements: [{ label: "a", group: "", value: 3 }, { label: "b", group: "", value: -2 }] },
       { ...part, type: "pie", title: "pie", elements: [{ label: "x", angle: 90, share: 0.25 }, { label: "y", angle: 270, share: 0.75 }] },
       { ...part, type: "box", title: "box", elements: [{ label: "q", min: 1, first_quartile: 2, median: 3, third_quartile: 4, max: 9 }] },
@@ -93,7 +94,8 @@ flow(the, "what is no chart is shown as text, and a chart of a million points as
   const found = await shows(page, server, chart({ type: "line", elements: [{ label: "", points: [[null, null], [{}, []]] }] }));
   await found.getByText("figure").waitFor();
   assert.equal(await found.locator("svg").count(), 0);
-  for (const odd of [[], 7, "line", { type: "toString", elements: [] }, { type: "bar" }, { type: "superchart", elements: [{ type: "superchart", elements: [] }] }]) {
+  for (const odd of [[], 7, "line", { type: "toString", elements: [] }, { type: "bar" }, { type: "superchart", elements: [{ type: "superchart", elements: [] }] },
+    { type: "bar", drawn: "several", elements: [{ label: "a", group: "", value: 3 }], lines: [{ label: "", points: [[0, 1], [1, 2]] }] }]) {
     const shown = await shows(page, server, chart(odd));
     await shown.getByText("figure").waitFor();
     assert.equal(await shown.locator("svg").count(), 0, JSON.stringify(odd));

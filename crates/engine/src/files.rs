@@ -6,7 +6,7 @@ use crate::tool::{Place, ToolRun};
 use crate::transfer::{Download, Framing, Upload};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use paddock_model::api::{FileEntry, FileEvent, FileEventKind, FileKind, FilePage};
+use paddock_model::api::{FileEntry, FileEvent, FileEventKind, FileKind, FilePage, ResolvedLink};
 use paddock_protocol::{
     Attribute, ListRecord, MOST_ATTRIBUTE_BYTES, Node, NodeType, Records, Tool, WatchKind, WatchRecord,
 };
@@ -287,12 +287,7 @@ pub(crate) fn named(path: Vec<u8>, node: Node) -> FileEntry {
     FileEntry {
         path,
         path_base64,
-        kind: match node.kind {
-            NodeType::File => FileKind::File,
-            NodeType::Directory => FileKind::Directory,
-            NodeType::Link => FileKind::Link,
-            NodeType::Other => FileKind::Other,
-        },
+        kind: kind_of(node.kind),
         size: node.size,
         mode: node.mode & 0o7777,
         uid: node.uid,
@@ -300,6 +295,20 @@ pub(crate) fn named(path: Vec<u8>, node: Node) -> FileEntry {
         modified_at_ms: node.modified_ns.div_euclid(1_000_000),
         target: node.target.map(|target| String::from_utf8_lossy(&target).into_owned()),
         attributes: texts(node.attributes),
+        resolved: node.end.map(|end| ResolvedLink {
+            path: String::from_utf8_lossy(&end.path).into_owned(),
+            kind: kind_of(end.kind),
+            mode: end.mode & 0o7777,
+        }),
+    }
+}
+
+fn kind_of(kind: NodeType) -> FileKind {
+    match kind {
+        NodeType::File => FileKind::File,
+        NodeType::Directory => FileKind::Directory,
+        NodeType::Link => FileKind::Link,
+        NodeType::Other => FileKind::Other,
     }
 }
 

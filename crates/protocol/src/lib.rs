@@ -39,8 +39,8 @@ pub use vm::{
 
 pub use record::{MAX_RECORD, RECORD_HEADER, Records, decode_record, encode_record};
 pub use tool::{
-    Attribute, Content, ContentRecord, LayerEntry, ListRecord, MOST_ATTRIBUTE_BYTES, MergeStep, Node,
-    NodeType, Tool, ToolFailure, WATCH_LIMIT, WatchKind, WatchRecord, When,
+    Attribute, Content, ContentRecord, LayerEntry, LinkEnd, ListRecord, MOST_ATTRIBUTE_BYTES, MergeStep,
+    Node, NodeType, Tool, ToolFailure, WATCH_LIMIT, WatchKind, WatchRecord, When,
 };
 
 /// One number for the whole protocol. It grows when an old peer could no longer understand a new one.

@@ -150,6 +150,18 @@ pub struct Node {
     /// In answers about one file, and in lists.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attributes: Vec<Attribute>,
+    /// Of a link that leads to something, in the same answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<LinkEnd>,
+}
+
+/// The file that a link leads to, through any number of links.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkEnd {
+    /// Absolute, and without links.
+    pub path: ByteBuf,
+    pub kind: NodeType,
+    pub mode: u32,
 }
 
 /// An extended attribute of the user's namespace, without `user.`.

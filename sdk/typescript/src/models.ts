@@ -170,6 +170,8 @@ export interface FileEntry {
   readonly gid: number
   readonly modifiedAt: Date
   readonly target: string | undefined
+  /** What a link leads to in the end, through any number of links; undefined where it leads nowhere. */
+  readonly resolved: Readonly<Schemas['ResolvedLink']> | undefined
   /** The path's exact bytes where they are not UTF-8. */
   readonly pathBytes: Uint8Array | undefined
   /** Extended attributes of the user's namespace that are text, by their names without `user.`. */
@@ -410,6 +412,7 @@ export function parseEntry(body: Schemas['FileEntry']): FileEntry {
     gid: body.gid,
     modifiedAt: safeDate(body.modified_at_ms),
     target: body.target ?? undefined,
+    resolved: body.resolved ?? undefined,
     pathBytes: typeof body.path_base64 === 'string' ? fromBase64(body.path_base64) : undefined,
     attributes: body.attributes ?? {},
   }

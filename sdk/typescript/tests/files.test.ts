@@ -154,7 +154,11 @@ describe('directories', () => {
     await box.commands.run('mkdir -p kinds/d; echo x > kinds/f; ln -sf f kinds/l; mkfifo kinds/p')
     const kinds = await Promise.all(['d', 'f', 'l', 'p'].map(async (name) => (await box.files.stat(`kinds/${name}`)).kind))
     assert.deepEqual(kinds, ['directory', 'file', 'link', 'other'])
-    assert.equal((await box.files.stat('kinds/l')).target, 'f')
+    const link = await box.files.stat('kinds/l')
+    const file = await box.files.stat('kinds/f')
+    assert.equal(link.target, 'f')
+    assert.deepEqual([link.resolved?.path.endsWith('/kinds/f'), link.resolved?.kind, link.resolved?.mode], [true, 'file', file.mode])
+    assert.equal(file.resolved, undefined)
   })
   test('makeDirectory, with and without parents', async () => {
     assert.equal((await box.files.makeDirectory('made/deep/down')).kind, 'directory')

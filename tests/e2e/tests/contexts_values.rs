@@ -267,22 +267,33 @@ fn figures_and_tables_are_results(caller: &Caller) -> Result<()> {
         (
             "plt.scatter([1, 2], [3, 4]);",
             "scatter",
-            json!([{ "label": "", "points": [[1.0, 3.0], [2.0, 4.0]] }]),
+            json!([{ "label": "", "artist": "_child0", "points": [[1.0, 3.0], [2.0, 4.0]] }]),
         ),
         (
             "plt.bar(['a', 'b'], [3, 4]);",
             "bar",
-            json!([{ "label": "a", "group": "", "value": 3 }, { "label": "b", "group": "", "value": 4 }]),
+            json!([
+                { "label": "a", "group": "", "artist": "_container0", "value": 3 },
+                { "label": "b", "group": "", "artist": "_container0", "value": 4 },
+            ]),
         ),
         (
             "plt.pie([1, 3], labels=['p', 'q']);",
             "pie",
-            json!([{ "label": "p", "angle": 90.0, "share": 0.25 }, { "label": "q", "angle": 270.0, "share": 0.75 }]),
+            json!([
+                { "label": "p", "angle": 90.0, "share": 0.25, "radius": 1 },
+                { "label": "q", "angle": 270.0, "share": 0.75, "radius": 1 },
+            ]),
         ),
         (
             "plt.boxplot([[1, 2, 3, 4, 10]]);",
             "box",
-            json!([{ "label": "1", "min": 1.0, "first_quartile": 2.0, "median": 3.0, "third_quartile": 4.0, "max": 4.0 }]),
+            json!([{ "label": "1", "min": 1.0, "first_quartile": 2.0, "median": 3.0, "third_quartile": 4.0, "max": 4.0, "outliers": [10.0] }]),
+        ),
+        (
+            "plt.plot([1, 2, 3, 4, 5], [2, 3, 5, 7, 11], label='five');",
+            "line",
+            json!([{ "label": "five", "points": [[1, 2], [2, 3], [3, 5], [4, 7], [5, 11]] }]),
         ),
     ];
     for (code, kind, elements) in charts {

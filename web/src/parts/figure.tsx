@@ -39,7 +39,8 @@ type Fields = Record<string, unknown>;
 export function chartsOf(data: unknown): Chart[] {
   const found = fields(data);
   if (!found) return [];
-  const parts = found.type === "superchart" ? list(found.elements, MOST_PARTS) : [found];
+  // Axes that have nothing of their own, such as empty ones and those of a scale of colours, are left out beside others.
+  const parts = found.type === "superchart" ? list(found.elements, MOST_PARTS).filter((part) => list(fields(part)?.elements, 1).length > 0) : [found];
   const charts = parts.map(one);
   return charts.every((chart) => chart !== undefined) ? (charts as Chart[]) : [];
 }
@@ -80,7 +81,8 @@ export function Figure({ charts }: { charts: Chart[] }) {
 
 function one(data: unknown): Chart | undefined {
   const chart = fields(data);
-  if (!chart) return undefined;
+  // Of axes with several kinds of things the elements are one: their picture has all.
+  if (!chart || chart.drawn === "several") return undefined;
   const head = { title: text(chart.title), xLabel: text(chart.x_label), yLabel: text(chart.y_label) };
   switch (chart.type) {
     case "line":

@@ -131,6 +131,7 @@ mod tests {
             modified_at_ms: 0,
             attributes: Default::default(),
             target: Some("to\u{7}".into()),
+            resolved: None,
         });
         Change { kind, path: path.into(), entry }
     }

@@ -9,6 +9,7 @@ use paddock_engine::Sources;
 
 pub(super) const PYTHON: &str = concat!(
     include_str!("runners/python_values.py"),
+    include_str!("runners/python_charts.py"),
     include_str!("runners/python_ipython.py"),
     include_str!("runners/python_packages.py"),
     include_str!("runners/python_program.py"),

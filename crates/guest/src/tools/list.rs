@@ -18,7 +18,8 @@ const LONGEST_PATH: usize = 64 * 1024;
 pub fn list(path: &[u8], recursive: bool, after: Option<&[u8]>, limit: usize) -> Outcome<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = openat(CWD, path, flags, Mode::empty()).during(|| format!("open {}", shown(path)))?;
-    let mut page = Page { left: limit.clamp(1, MOST_ENTRIES), bytes: 0, answers: streams::Answers::open()? };
+    let answers = streams::Answers::open()?;
+    let mut page = Page { base: path.to_vec(), left: limit.clamp(1, MOST_ENTRIES), bytes: 0, answers };
     let after: Vec<&[u8]> = after.map_or(Vec::new(), |a| a.split(|b| *b == b'/').collect());
     let more = page.fill(root, recursive, &after).during(|| format!("list {}", shown(path)))??;
     page.answers.put(&ListRecord::End { more })?;
@@ -26,6 +27,7 @@ pub fn list(path: &[u8], recursive: bool, after: Option<&[u8]>, limit: usize) ->
 }
 
 struct Page {
+    base: Vec<u8>,
     left: usize,
     bytes: usize,
     answers: streams::Answers,
@@ -86,9 +88,13 @@ impl Page {
                         }
                         let mut node = node::describe(&current, &name, &path, &found);
                         node.attributes = user_attributes::of_entry(&current, &name);
+                        if node.kind == NodeType::Link {
+                            node.end = node::end_of(&[&self.base, &b"/"[..], &path].concat());
+                        }
                         self.left -= 1;
                         let told = |one: &Attribute| one.name.len() + one.value.len();
-                        self.bytes += path.len() + 64 + node.attributes.iter().map(told).sum::<usize>();
+                        let end = node.end.as_ref().map_or(0, |end| end.path.len());
+                        self.bytes += path.len() + end + 64 + node.attributes.iter().map(told).sum::<usize>();
                         if let Err(failure) = self.answers.put(&ListRecord::Entry(node)) {
                             return Ok(Err(failure));
                         }

@@ -2,10 +2,12 @@
 
 use super::{shown, streams, user_attributes};
 use crate::failure::{During, Outcome};
-use paddock_protocol::{Node, NodeType};
+use paddock_protocol::{LinkEnd, Node, NodeType};
 use rustix::fs::{AtFlags, CWD, FileType, Stat, readlinkat, statat};
 use serde_bytes::ByteBuf;
+use std::ffi::OsStr;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// The tool: a link is described, not followed.
 pub fn stat(path: &[u8]) -> Outcome<()> {
@@ -14,7 +16,17 @@ pub fn stat(path: &[u8]) -> Outcome<()> {
 
 pub fn look(path: &[u8]) -> Outcome<Node> {
     let found = statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).during(|| format!("look at {}", shown(path)))?;
-    Ok(Node { attributes: user_attributes::of(path), ..describe(CWD, path, path, &found) })
+    let node = describe(CWD, path, path, &found);
+    let end = (node.kind == NodeType::Link).then(|| end_of(path)).flatten();
+    Ok(Node { attributes: user_attributes::of(path), end, ..node })
+}
+
+/// None where the link leads nowhere, or where the user of the work may not follow it.
+pub fn end_of(link: &[u8]) -> Option<LinkEnd> {
+    let path = std::fs::canonicalize(OsStr::from_bytes(link)).ok()?;
+    let found = statat(CWD, &path, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    let path = ByteBuf::from(path.into_os_string().into_vec());
+    Some(LinkEnd { path, kind: kind(&found), mode: found.st_mode & 0o7777 })
 }
 
 /// `name` is the path below `directory`; `path` is the name in the answer.
@@ -34,6 +46,7 @@ pub fn describe(directory: impl AsFd, name: &[u8], path: &[u8], found: &Stat) ->
         modified_ns: nanoseconds(found.st_mtime, found.st_mtime_nsec),
         target,
         attributes: Vec::new(),
+        end: None,
     }
 }
 

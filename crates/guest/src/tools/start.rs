@@ -167,6 +167,7 @@ impl<'a> Start<'a> {
             modified_ns: 0,
             target: None,
             attributes: Vec::new(),
+            end: None,
         };
         let (content, bytes) = match content.len() as u64 > self.largest {
             true => (Content::TooLarge, Vec::new()),
@@ -337,5 +338,6 @@ fn plain(path: &[u8], kind: NodeType, size: u64, mode: u32) -> Node {
         modified_ns: 0,
         target: None,
         attributes: Vec::new(),
+        end: None,
     }
 }

@@ -104,7 +104,13 @@ impl Unfinished {
         Err(Failure { step: "find a free name".into(), errno: Errno::EXIST })
     }
 
+    /// In the place of an old file it first gets a name that says so: who watches the directory sees no other sign of it.
     pub fn finish(mut self, name: &[u8]) -> rustix::io::Result<()> {
+        if statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+            let over = format!(".paddock-over-{}", self.name.trim_start_matches(".paddock-"));
+            renameat(&self.folder, self.name.as_str(), &self.folder, over.as_str())?;
+            self.name = over;
+        }
         renameat(&self.folder, self.name.as_str(), &self.folder, name)?;
         self.finished = true;
         Ok(())

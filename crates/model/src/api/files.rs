@@ -35,6 +35,20 @@ pub struct FileEntry {
     /// 3072 bytes. In answers about one file, and in lists.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, String>,
+    /// What a link leads to in the end; absent where it leads nowhere. In the same answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolved: Option<ResolvedLink>,
+}
+
+/// The file at the end of a link, through any number of links.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct ResolvedLink {
+    /// Absolute, and without links.
+    pub path: String,
+    pub kind: FileKind,
+    /// Permission bits.
+    pub mode: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

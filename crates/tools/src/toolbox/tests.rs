@@ -40,6 +40,7 @@ impl Shelf {
             modified_at_ms: 0,
             attributes: Default::default(),
             target: None,
+            resolved: None,
         })
     }
 }

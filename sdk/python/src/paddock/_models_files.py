@@ -11,6 +11,20 @@ from ._models import Json, moment_of
 
 
 @dataclass(frozen=True)
+class ResolvedLink:
+    """The file at the end of a link, through any number of links."""
+
+    #: Absolute, and without links.
+    path: str
+    kind: str
+    mode: int
+
+    @classmethod
+    def parse(cls, body: Json) -> ResolvedLink:
+        return cls(path=body["path"], kind=body["kind"], mode=body["mode"])
+
+
+@dataclass(frozen=True)
 class FileEntry:
     path: str
     #: `file`, `directory`, `link` or `other`.
@@ -25,6 +39,8 @@ class FileEntry:
     path_bytes: Optional[bytes] = None
     #: Extended attributes of the user's namespace, by their names without `user.`.
     attributes: Mapping[str, str] = field(default_factory=dict)
+    #: Of a link that leads somewhere.
+    resolved: Optional[ResolvedLink] = None
 
     @property
     def name(self) -> str:
@@ -40,7 +56,7 @@ class FileEntry:
 
     @classmethod
     def parse(cls, body: Json) -> FileEntry:
-        encoded = body.get("path_base64")
+        encoded, resolved = body.get("path_base64"), body.get("resolved")
         return cls(
             path=body["path"],
             kind=body["kind"],
@@ -52,6 +68,7 @@ class FileEntry:
             target=body.get("target"),
             path_bytes=base64.b64decode(encoded) if encoded is not None else None,
             attributes=body.get("attributes") or {},
+            resolved=ResolvedLink.parse(resolved) if resolved is not None else None,
         )
 
 

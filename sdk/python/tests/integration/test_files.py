@@ -37,6 +37,12 @@ def test_list_stat_move_chmod_remove(sandbox: Sandbox) -> None:
     assert sorted(entry.name for entry in files.list("/tmp/d")) == ["0", "1", "2", "3", "4", "e", "link"]
     link = next(entry for entry in files.walk("/tmp/d") if entry.name == "link")
     assert (link.kind, link.target) == ("link", "/etc/passwd")
+    assert link.resolved == paddock.ResolvedLink("/etc/passwd", "file", files.stat("/etc/passwd").mode)
+    sandbox.exec("ln -s gone /tmp/d/loose; ln -s link /tmp/d/second")
+    assert files.stat("/tmp/d/loose").resolved is None and files.stat("/tmp/d").resolved is None
+    assert files.stat("/tmp/d/second").resolved == link.resolved
+    files.remove("/tmp/d/loose")
+    files.remove("/tmp/d/second")
     files.move("/tmp/d/0", "/tmp/d/e/zero")
     assert files.exists("/tmp/d/e/zero")
     assert not files.exists("/tmp/d/0")

@@ -1310,6 +1310,7 @@ export interface components {
             path: string;
             /** @description The path's bytes in base64, only where they are not UTF-8. */
             path_base64?: string | null;
+            resolved?: components["schemas"]["ResolvedLink"] | null;
             /** Format: int64 */
             size: number;
             /** @description Where a link points. */
@@ -2298,6 +2299,17 @@ export interface components {
         RegistryLogin: {
             password: string;
             username: string;
+        };
+        /** @description The file at the end of a link, through any number of links. */
+        ResolvedLink: {
+            kind: components["schemas"]["FileKind"];
+            /**
+             * Format: int32
+             * @description Permission bits.
+             */
+            mode: number;
+            /** @description Absolute, and without links. */
+            path: string;
         };
         Resource: {
             name: string;

@@ -1,7 +1,7 @@
 # The Python runner of a code context. It shares its process with the code that it runs, so that nothing here is a
 # fence: it only has to work for code that means well, and to fail for itself alone with code that does not.
 # Python 3.8 and later, standard library only; IPython, pandas and matplotlib are used where they are.
-# python_values.py, python_ipython.py, python_packages.py and python_program.py come before it: the five are one program, put
+# python_values.py, python_charts.py, python_ipython.py, python_packages.py and python_program.py come before it: the six are one program, put
 # together in languages.rs.
 # ruff: noqa: F821
 

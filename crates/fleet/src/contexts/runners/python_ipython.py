@@ -1,4 +1,4 @@
-# Second part of the Python runner: IPython in the place of our own loop, where it is installed.
+# Third part of the Python runner: IPython in the place of our own loop, where it is installed.
 # ruff: noqa: F821
 
 import os

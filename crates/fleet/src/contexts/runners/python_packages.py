@@ -1,4 +1,4 @@
-# Third part of the Python runner: packages that are installed while the interpreter runs, by `!pip`, by a subprocess or by a
+# Fourth part of the Python runner: packages that are installed while the interpreter runs, by `!pip`, by a subprocess or by a
 # command beside it. Python looks for its package directories when it starts, and lists each of them once.
 # ruff: noqa: F821
 

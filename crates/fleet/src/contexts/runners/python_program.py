@@ -1,4 +1,4 @@
-# Fourth part of the Python runner: a whole program, which runs as `python3 FILE` would run it, in an interpreter that was there
+# Fifth part of the Python runner: a whole program, which runs as `python3 FILE` would run it, in an interpreter that was there
 # before it was asked for. The runner is left first: no frame of its own is below the program, and the process ends with it.
 # ruff: noqa: F821
 

@@ -8,8 +8,6 @@ TEXT_LIMIT = 1 << 20  # characters of one textual representation
 BINARY_LIMIT = 8 << 20  # bytes of one image or document
 FRAME_LIMIT = 12 << 20
 DATA_ROWS = 1000
-CHART_POINTS = 10000
-FIGURES = 20
 
 METHODS = (
     ("_repr_html_", "text/html"), ("_repr_markdown_", "text/markdown"), ("_repr_svg_", "image/svg+xml"),
@@ -19,6 +17,7 @@ METHODS = (
 )  # fmt: skip
 DATA = "application/vnd.paddock.data+json"
 CHART = "application/vnd.paddock.chart+json"
+TOO_LARGE = object()  # in place of a representation that was not even made
 
 # Kept here, so that code which replaces them in their modules does not break the next call.
 _len, _repr, _str, _bytes, _isinstance, _getattr, _type = len, repr, str, bytes, isinstance, getattr, type
@@ -110,13 +109,16 @@ def encode_result(representations, main):
     for name, value in representations.items():
         if not is_name(name):
             continue
+        if value is TOO_LARGE:
+            cut.append(name)
+            continue
         if name in ("application/json", DATA, CHART) or name.endswith("+json"):
             if not _isinstance(value, (_str, _bytes)):
                 try:
                     value = json.dumps(value, default=_str)
                 except Exception:
                     continue
-            if _len(value) > TEXT_LIMIT:
+            if _len(value) > (BINARY_LIMIT if name == CHART else TEXT_LIMIT):
                 cut.append(name)
                 continue
         elif _isinstance(value, (bytearray, memoryview)):
@@ -146,178 +148,3 @@ def encode_result(representations, main):
     if cut:
         fields.append(("cut", ",".join(cut)))
     return encode("result", fields)
-
-
-# Figures
-
-
-def figures():
-    """Open matplotlib figures, drawn, and closed: the next call begins with none."""
-    pyplot = sys.modules.get("matplotlib.pyplot")
-    if pyplot is None:
-        return []
-    drawn = []
-    for number in pyplot.get_fignums()[:FIGURES]:
-        figure = pyplot.figure(number)
-        if not figure.get_axes():
-            continue
-        drawn.append(figure_bundle(figure))
-    pyplot.close("all")
-    return drawn
-
-
-def figure_bundle(figure):
-    out = io.BytesIO()
-    figure.savefig(out, format="png", bbox_inches="tight")
-    found = {"image/png": out.getvalue(), "text/plain": _repr(figure)}
-    try:
-        chart = chart_of(figure)
-    except Exception:
-        chart = None
-    if chart:
-        found[CHART] = chart
-    return found
-
-
-def plain(value):
-    """A number or text that JSON has."""
-    if hasattr(value, "item"):
-        value = value.item()
-    if hasattr(value, "isoformat"):
-        return value.isoformat()
-    if _isinstance(value, float):
-        return value if value == value and abs(value) != float("inf") else None
-    if _isinstance(value, (int, bool)) or value is None:
-        return value
-    return _str(value)
-
-
-def listed(values):
-    return [plain(value) for value in list(values)[:CHART_POINTS]]
-
-
-def chart_of(figure):
-    axes = [axis_chart(axis) for axis in figure.get_axes()]
-    axes = [chart for chart in axes if chart["elements"]]
-    if not axes:
-        return None
-    return axes[0] if _len(axes) == 1 else {"type": "superchart", "title": title_of(figure), "elements": axes}
-
-
-def title_of(figure):
-    title = _getattr(figure, "_suptitle", None)
-    return title.get_text() if title is not None else None
-
-
-def axis_chart(axis):
-    kind, elements = None, []
-    pies = [patch for patch in axis.patches if _type(patch).__name__ == "Wedge"]
-    bars = [box for box in axis.containers if _type(box).__name__ == "BarContainer"]
-    boxes = box_elements(axis)
-    if pies:
-        kind = "pie"
-        labels = [text.get_text() for text in axis.texts]
-        names = [label for label in labels if not label.endswith("%")]
-        for index, wedge in enumerate(pies):
-            label = wedge.get_label() if not wedge.get_label().startswith("_") else ""
-            label = label or (names[index] if index < _len(names) else "")
-            angle = wedge.theta2 - wedge.theta1
-            elements.append({"label": label, "angle": plain(angle), "share": plain(angle / 360.0)})
-    elif boxes:
-        kind, elements = "box", boxes
-    elif bars:
-        kind = "bar"
-        for container in bars:
-            group = container.get_label()
-            group = "" if _str(group).startswith("_") else group
-            ticks = tick_labels(axis)
-            for bar in list(container)[:CHART_POINTS]:
-                flat = _getattr(container, "orientation", "vertical") == "horizontal"
-                middle = bar.get_y() + bar.get_height() / 2 if flat else bar.get_x() + bar.get_width() / 2
-                label = ticks.get(round(float(middle), 6), plain(middle))
-                value = bar.get_width() if flat else bar.get_height()
-                elements.append({"label": label, "group": group, "value": plain(value)})
-    else:
-        for line in axis.get_lines():
-            x, y = listed(line.get_xdata()), listed(line.get_ydata())
-            elements.append({"label": name_of(line), "points": [list(point) for point in zip(x, y)]})
-            kind = "line"
-        for collection in axis.collections:
-            if _type(collection).__name__ != "PathCollection":
-                continue
-            points = [[plain(x), plain(y)] for x, y in list(collection.get_offsets())[:CHART_POINTS]]
-            elements.append({"label": name_of(collection), "points": points})
-            kind = "scatter" if kind in (None, "scatter") else kind
-    return {
-        "type": kind or "unknown",
-        "title": axis.get_title() or None,
-        "x_label": axis.get_xlabel() or None,
-        "y_label": axis.get_ylabel() or None,
-        **side_of("x", axis.xaxis, kind),
-        **side_of("y", axis.yaxis, kind),
-        "elements": elements,
-    }
-
-
-def side_of(name, side, kind):
-    """The scale of an axis and, of a chart of points, its ticks: dates are told as such."""
-    scale = side.get_scale()
-    if kind not in ("line", "scatter"):
-        return {f"{name}_scale": scale}
-    places = list(side.get_majorticklocs())[:CHART_POINTS]
-    labels = [label.get_text() for label in side.get_majorticklabels()][:CHART_POINTS]
-    convert = _getattr(side, "get_converter", None)
-    converter = _type(convert() if convert else _getattr(side, "converter", None))
-    if converter.__module__ == "matplotlib.dates":
-        from matplotlib.dates import num2date
-
-        scale, ticks = "datetime", [num2date(place).isoformat() for place in places]
-    else:
-        scale = "categorical" if converter.__module__ == "matplotlib.category" else scale
-        ticks = listed(places)
-    return {f"{name}_scale": scale, f"{name}_ticks": ticks, f"{name}_tick_labels": labels}
-
-
-def name_of(artist):
-    label = _str(artist.get_label())
-    return "" if label.startswith("_") else label
-
-
-def width(line):
-    return float(max(line.get_xdata())) - float(min(line.get_xdata()))
-
-
-def tick_labels(axis):
-    found = {}
-    for side in (axis.xaxis, axis.yaxis):
-        for place, label in zip(side.get_majorticklocs(), side.get_majorticklabels()):
-            text = label.get_text()
-            if text:
-                found.setdefault(round(float(place), 6), text)
-    return found
-
-
-def box_elements(axis):
-    """A box plot is six lines a box: the box, two whiskers, two caps, the median."""
-    lines = [line for line in axis.get_lines() if _len(line.get_ydata()) in (2, 5)]
-    boxes = [line for line in lines if _len(line.get_ydata()) == 5]
-    elements = []
-    ticks = tick_labels(axis)
-    for box in boxes:
-        x, y = [float(value) for value in box.get_xdata()], [float(value) for value in box.get_ydata()]
-        middle, low, high = (min(x) + max(x)) / 2, min(y), max(y)
-        inside = [line for line in lines if line is not box and min(x) <= float(min(line.get_xdata())) <= max(x)]
-        flat = [line for line in inside if float(line.get_ydata()[0]) == float(line.get_ydata()[1])]
-        levels = sorted(float(line.get_ydata()[0]) for line in flat)
-        # As wide as the box; the caps of the whiskers are narrower.
-        wide = [line for line in flat if abs(width(line) - (max(x) - min(x))) < 1e-9]
-        medians = [float(line.get_ydata()[0]) for line in wide]
-        elements.append({
-            "label": ticks.get(round(middle, 6), plain(middle)),
-            "min": plain(levels[0]) if levels else None,
-            "first_quartile": plain(low),
-            "median": plain(medians[0]) if medians else None,
-            "third_quartile": plain(high),
-            "max": plain(levels[-1]) if levels else None,
-        })  # fmt: skip
-    return elements

@@ -56,44 +56,103 @@ fn columns(data: &Value) -> Value {
     Value::Object(columns.collect::<Map<_, _>>())
 }
 
-/// With every field that the SDKs read, in the shapes of `e2b_charts`.
+/// In the shapes of the package `e2b_charts`, which knows one kind of thing in each axes: what has several is `unknown` there.
 fn chart(shown: &Value) -> Value {
-    let Some(fields) = shown.as_object() else { return shown.clone() };
-    let mut chart = fields.clone();
-    let kind = match fields.get("type").and_then(Value::as_str).unwrap_or("unknown") {
-        "box" => "box_and_whisker",
-        kind => kind,
+    let kind = match (text(shown, "type"), text(shown, "drawn")) {
+        ("superchart", _) => "superchart",
+        (_, "lines") => "line",
+        (_, "points") => "scatter",
+        (_, "slices") => "pie",
+        (_, "bars") => "bar",
+        (_, "boxes") => "box_and_whisker",
+        _ => "unknown",
     };
-    chart.insert("type".into(), json!(kind));
-    let mut default = |name: &str, value: Value| {
-        if chart.get(name).is_none_or(Value::is_null) {
-            chart.insert(name.into(), value);
-        }
+    let elements: Vec<_> = elements_of(shown, kind).iter().filter_map(|one| element(one, kind)).collect();
+    let title = match &shown["title"] {
+        Value::Null if kind == "superchart" => json!(""),
+        title => title.clone(),
     };
-    default("title", json!(""));
-    default("elements", json!([]));
+    let mut chart = json!({ "type": kind, "title": title, "elements": elements });
     if matches!(kind, "line" | "scatter" | "bar" | "box_and_whisker") {
-        for (label, unit) in [("x_label", "x_unit"), ("y_label", "y_unit")] {
-            default(label, Value::Null);
-            default(unit, fields.get(label).and_then(Value::as_str).and_then(unit_of).into());
+        // Of bars and boxes that lie, the labels of the axes are told as if they stood.
+        let sides = if shown["orientation"] == "horizontal" { ["y", "x"] } else { ["x", "y"] };
+        for (name, side) in ["x", "y"].into_iter().zip(sides) {
+            let label = &shown[format!("{side}_label")];
+            chart[format!("{name}_label")] = label.clone();
+            chart[format!("{name}_unit")] = json!(label.as_str().and_then(unit_of));
         }
     }
     if matches!(kind, "line" | "scatter") {
         for name in ["x_ticks", "x_tick_labels", "y_ticks", "y_tick_labels"] {
-            default(name, json!([]));
+            chart[name] = json!(shown[name].as_array().map_or(&[][..], Vec::as_slice));
+        }
+        for name in ["x_scale", "y_scale"] {
+            chart[name] = json!(shown[name].as_str().unwrap_or("linear"));
         }
     }
-    let elements = chart.get_mut("elements").and_then(Value::as_array_mut);
-    for (number, element) in elements.into_iter().flatten().enumerate() {
-        match kind {
-            "superchart" => *element = self::chart(element),
-            "pie" if element.get("radius").is_none() => element["radius"] = json!(1.0),
-            "line" if element["label"] == "" => element["label"] = json!(format!("Line {number}")),
-            "bar" | "box_and_whisker" => written_out(element),
-            _ => {}
+    chart
+}
+
+fn text<'a>(value: &'a Value, name: &str) -> &'a str {
+    value[name].as_str().unwrap_or_default()
+}
+
+/// The lines of boxes that are drawn with lines are beside the boxes.
+fn elements_of<'a>(shown: &'a Value, kind: &str) -> &'a [Value] {
+    let own = match text(shown, "type") {
+        "box" => "box_and_whisker",
+        kind => kind,
+    };
+    let elements = match kind {
+        "line" if own != "line" => &shown["lines"],
+        _ if own != kind => &Value::Null,
+        _ => &shown["elements"],
+    };
+    elements.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn element(shown: &Value, kind: &str) -> Option<Value> {
+    let artist = text(shown, "artist");
+    let named = |own: &str| match own {
+        "" => artist.to_string(),
+        own => own.to_string(),
+    };
+    Some(match kind {
+        "superchart" => chart(shown),
+        "line" if is_grid_line(&shown["points"]) => return None,
+        "line" => {
+            let label = match artist.strip_prefix("_child") {
+                Some(number) => format!("Line {number}"),
+                None => named(text(shown, "label")),
+            };
+            json!({ "label": label, "points": shown["points"] })
         }
-    }
-    Value::Object(chart)
+        "scatter" => json!({ "label": named(text(shown, "label")), "points": shown["points"] }),
+        "pie" => json!({
+            "label": named(text(shown, "label")), "angle": shown["angle"], "radius": shown["radius"],
+        }),
+        "bar" => {
+            let group = match artist.strip_prefix("_container") {
+                Some(number) => format!("Group {number}"),
+                None => named(text(shown, "group")),
+            };
+            json!({ "label": written_out(&shown["label"]), "group": group, "value": shown["value"] })
+        }
+        _ => {
+            let mut element = json!({ "label": written_out(&shown["label"]) });
+            for name in ["min", "first_quartile", "median", "third_quartile", "max", "outliers"] {
+                element[name] = shown[name].clone();
+            }
+            element
+        }
+    })
+}
+
+/// As the lines are that `axhline` and `axvline` draw.
+fn is_grid_line(points: &Value) -> bool {
+    points
+        .as_array()
+        .is_some_and(|points| matches!(&points[..], [from, to] if from[0] == to[0] || from[1] == to[1]))
 }
 
 /// The part of a label in round or square brackets: `Time (s)`, `Speed [m/s]`.
@@ -105,13 +164,16 @@ fn unit_of(label: &str) -> Option<String> {
     between(" (", ')').or_else(|| between("[", ']'))
 }
 
-/// Labels are texts, also those that are numbers; bars without a group have the first.
-fn written_out(element: &mut Value) {
-    if let Some(label) = element.get_mut("label").filter(|label| label.is_number()) {
-        *label = json!(label.to_string());
-    }
-    if element.get("group").is_some_and(|group| group == "") {
-        element["group"] = json!("Group 0");
+/// Labels are texts, also those that are numbers.
+fn written_out(label: &Value) -> String {
+    match label {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => match number.as_f64() {
+            // As Rust writes it: without the fraction of a whole number.
+            Some(number) => number.to_string(),
+            None => number.to_string(),
+        },
+        _ => String::new(),
     }
 }
 
@@ -135,25 +197,43 @@ mod tests {
 
     #[test]
     fn charts_have_the_fields_of_their_kind() {
-        let line = chart(
-            &json!({ "type": "line", "title": null, "elements": [{ "label": "", "points": [[1, 2]] }] }),
-        );
-        for name in ["x_label", "x_unit", "x_ticks", "y_tick_labels", "title"] {
-            assert!(line.get(name).is_some(), "{name}");
-        }
-        assert_eq!(line["elements"][0]["label"], "Line 0");
-        let bars = chart(&json!({
-            "type": "bar", "x_label": "Time (s)", "y_label": "Speed [m/s]",
-            "elements": [{ "label": 2000, "value": 1, "group": "" }, { "label": "b", "value": 1, "group": "own" }],
+        let line = chart(&json!({
+            "type": "line", "drawn": "lines", "title": null, "x_label": "Time (s)", "y_label": "Speed [m/s]",
+            "elements": [
+                { "label": "", "artist": "_child0", "points": [[0, 5], [1, 5]] },
+                { "label": "", "artist": "_child1", "points": [[1, 2], [2, 3]] },
+            ],
         }));
-        assert_eq!((&bars["x_unit"], &bars["y_unit"]), (&json!("s"), &json!("m/s")));
-        assert_eq!(bars["elements"][0], json!({ "label": "2000", "value": 1, "group": "Group 0" }));
+        assert_eq!(
+            line,
+            json!({
+                "type": "line", "title": null, "x_label": "Time (s)", "y_label": "Speed [m/s]", "x_unit": "s", "y_unit": "m/s",
+                "x_ticks": [], "x_tick_labels": [], "y_ticks": [], "y_tick_labels": [], "x_scale": "linear", "y_scale": "linear",
+                "elements": [{ "label": "Line 1", "points": [[1, 2], [2, 3]] }],
+            })
+        );
+        let bars = chart(&json!({
+            "type": "bar", "drawn": "bars", "orientation": "horizontal", "x_label": "count", "y_label": "year",
+            "elements": [
+                { "label": 2000.0, "value": 1, "group": "", "artist": "_container1" }, { "label": "b", "value": 1, "group": "own" },
+            ],
+        }));
+        assert_eq!((&bars["x_label"], &bars["y_label"]), (&json!("year"), &json!("count")));
+        assert_eq!(bars["elements"][0], json!({ "label": "2000", "value": 1, "group": "Group 1" }));
         assert_eq!(bars["elements"][1]["group"], "own");
         assert_eq!((unit_of("f(x)"), unit_of("a ()"), unit_of("")), (None, None, None));
-        let many = chart(
-            &json!({ "type": "superchart", "elements": [{ "type": "box", "elements": [] }, { "type": "pie", "elements": [{ "label": "a", "angle": 90.0 }] }] }),
+        let pie = json!({ "label": "", "angle": 90.0, "share": 0.25, "radius": 2.0, "artist": "_child0" });
+        let many = chart(&json!({ "type": "superchart", "title": null, "elements": [
+            { "type": "box", "drawn": "lines", "elements": [{}], "lines": [{ "label": "a", "points": [] }] },
+            { "type": "pie", "drawn": "slices", "elements": [pie] },
+            { "type": "bar", "drawn": "several", "elements": [{}] },
+        ] }));
+        assert_eq!(many["title"], "");
+        assert_eq!(many["elements"][0]["elements"], json!([{ "label": "a", "points": [] }]));
+        assert_eq!(
+            many["elements"][1]["elements"],
+            json!([{ "label": "_child0", "angle": 90.0, "radius": 2.0 }])
         );
-        assert_eq!(many["elements"][0]["type"], "box_and_whisker");
-        assert_eq!(many["elements"][1]["elements"][0]["radius"], 1.0);
+        assert_eq!(many["elements"][2], json!({ "type": "unknown", "title": null, "elements": [] }));
     }
 }

@@ -1,7 +1,7 @@
 //! A file as E2B describes it.
 
 use super::errors::{Refusal, Result};
-use super::inside::Inside;
+use super::owners::Owners;
 use super::timestamps::rfc3339;
 use axum::http::HeaderMap;
 use paddock_model::api::{FileEntry, FileKind};
@@ -12,13 +12,15 @@ const METADATA_HEADER: &str = "x-metadata-";
 /// E2B keeps the metadata of a file in attributes whose names begin so.
 const ATTRIBUTE_PREFIX: &str = "e2b.";
 
-pub fn describe(inside: &Inside, entry: &FileEntry) -> Value {
-    described(entry, inside.is_built_in() || inside.template_user().is_some())
-}
-
-/// `has_user`: the id of an ordinary user is E2B's `user`.
-fn described(entry: &FileEntry, has_user: bool) -> Value {
-    let kind = match entry.kind {
+/// A link has the type and the mode of what it leads to, as from E2B's agent; one that leads nowhere has neither, and is its own target.
+pub fn describe(entry: &FileEntry, owners: &Owners) -> Value {
+    let is_link = entry.kind == FileKind::Link;
+    let (kind, mode) = match (&entry.resolved, is_link) {
+        (Some(end), true) => (end.kind, end.mode),
+        (None, true) => (FileKind::Other, 0),
+        (_, false) => (entry.kind, entry.mode),
+    };
+    let kind = match kind {
         FileKind::File => "FILE_TYPE_FILE",
         FileKind::Directory => "FILE_TYPE_DIRECTORY",
         FileKind::Link => "FILE_TYPE_SYMLINK",
@@ -30,15 +32,16 @@ fn described(entry: &FileEntry, has_user: bool) -> Value {
         "path": entry.path,
         // Whole numbers of 64 bits are text in this JSON.
         "size": entry.size.to_string(),
-        "mode": entry.mode & 0o777,
+        "mode": mode & 0o777,
         "permissions": permissions(entry),
-        "owner": owner(entry.uid, has_user),
-        "group": owner(entry.gid, has_user),
+        "owner": owners.user(entry.uid),
+        "group": owners.group(entry.gid),
         "modifiedTime": rfc3339(entry.modified_at_ms),
         "metadata": metadata(entry),
-        "isSymlink": entry.kind == FileKind::Link,
+        "isSymlink": is_link,
     });
-    if let Some(target) = &entry.target {
+    if is_link {
+        let target = entry.resolved.as_ref().map_or(&entry.path, |end| &end.path);
         described["symlinkTarget"] = json!(target);
     }
     described
@@ -73,30 +76,32 @@ pub fn name(path: &str) -> &str {
     }
 }
 
-fn owner(id: u32, has_user: bool) -> String {
-    match id {
-        0 => "root".into(),
-        1000 if has_user => "user".into(),
-        id => id.to_string(),
-    }
-}
-
-/// As Go writes the mode of a file.
+/// As Go writes the mode of a file: a letter for its kind and for each of setuid, setgid and sticky, or a dash where there is none of these.
 fn permissions(entry: &FileEntry) -> String {
-    let kind = match entry.kind {
-        FileKind::File => "-",
+    let mut letters = match entry.kind {
+        FileKind::File => "",
         FileKind::Directory => "d",
         FileKind::Link => "L",
         FileKind::Other => "?",
-    };
+    }
+    .to_string();
+    for (bit, letter) in [(0o4000, 'u'), (0o2000, 'g'), (0o1000, 't')] {
+        if entry.mode & bit != 0 {
+            letters.push(letter);
+        }
+    }
+    if letters.is_empty() {
+        letters.push('-');
+    }
     let bits = "rwxrwxrwx".chars().enumerate();
-    let bits = bits.map(|(place, letter)| if entry.mode >> (8 - place) & 1 == 1 { letter } else { '-' });
-    kind.chars().chain(bits).collect()
+    letters.extend(bits.map(|(place, letter)| if entry.mode >> (8 - place) & 1 == 1 { letter } else { '-' }));
+    letters
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use paddock_model::api::ResolvedLink;
 
     #[test]
     fn a_file_is_described_with_all_that_the_sdks_read() {
@@ -111,8 +116,10 @@ mod tests {
             modified_at_ms: 0,
             attributes: [("e2b.owner".into(), "me".into()), ("other".into(), "x".into())].into(),
             target: None,
+            resolved: None,
         };
-        let found = described(&entry, true);
+        let owners = Owners::of_e2b();
+        let found = describe(&entry, &owners);
         assert_eq!(found["name"], "a b.txt");
         assert_eq!((&found["type"], &found["size"]), (&json!("FILE_TYPE_FILE"), &json!("5000000000")));
         assert_eq!((&found["permissions"], &found["mode"]), (&json!("-rw-r--r--"), &json!(0o644)));
@@ -120,10 +127,55 @@ mod tests {
         assert_eq!(found["modifiedTime"], "1970-01-01T00:00:00.000Z");
         assert_eq!(found["metadata"], json!({ "owner": "me" }));
         assert!(found.get("symlinkTarget").is_none());
-        let link = FileEntry { kind: FileKind::Link, target: Some("/tmp".into()), mode: 0o777, ..entry };
-        let found = described(&link, false);
-        assert_eq!((&found["isSymlink"], &found["symlinkTarget"]), (&json!(true), &json!("/tmp")));
-        assert_eq!((&found["permissions"], &found["owner"]), (&json!("Lrwxrwxrwx"), &json!("1000")));
+        assert_eq!(describe(&entry, &Owners::default())["owner"], "1000");
+    }
+
+    #[test]
+    fn a_link_has_the_type_and_the_mode_of_its_end() {
+        let mut link = FileEntry {
+            path: "/tmp/link".into(),
+            path_base64: None,
+            kind: FileKind::Link,
+            size: 4,
+            mode: 0o777,
+            uid: 0,
+            gid: 0,
+            modified_at_ms: 0,
+            attributes: BTreeMap::new(),
+            target: Some("next".into()),
+            resolved: Some(ResolvedLink { path: "/tmp/end".into(), kind: FileKind::Directory, mode: 0o1750 }),
+        };
+        let found = describe(&link, &Owners::default());
+        assert_eq!((&found["isSymlink"], &found["symlinkTarget"]), (&json!(true), &json!("/tmp/end")));
+        assert_eq!((&found["type"], &found["mode"]), (&json!("FILE_TYPE_DIRECTORY"), &json!(0o750)));
+        assert_eq!(found["permissions"], "Lrwxrwxrwx");
+        link.resolved = None;
+        let found = describe(&link, &Owners::default());
+        assert_eq!((&found["symlinkTarget"], &found["mode"]), (&json!("/tmp/link"), &json!(0)));
+        assert_eq!(found["type"], "FILE_TYPE_UNSPECIFIED");
+    }
+
+    #[test]
+    fn permissions_have_the_letters_of_go() {
+        let of = |kind, mode| {
+            permissions(&FileEntry {
+                path: "/a".into(),
+                path_base64: None,
+                kind,
+                size: 0,
+                mode,
+                uid: 0,
+                gid: 0,
+                modified_at_ms: 0,
+                attributes: BTreeMap::new(),
+                target: None,
+                resolved: None,
+            })
+        };
+        assert_eq!(of(FileKind::File, 0o640), "-rw-r-----");
+        assert_eq!(of(FileKind::File, 0o4755), "urwxr-xr-x");
+        assert_eq!(of(FileKind::File, 0o6711), "ugrwx--x--x");
+        assert_eq!(of(FileKind::Directory, 0o1777), "dtrwxrwxrwx");
     }
 
     #[test]

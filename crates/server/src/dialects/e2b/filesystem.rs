@@ -1,9 +1,10 @@
 //! Calls about files and directories.
 
 use super::connect::{self, Result, RpcError};
-use super::entries::describe;
+use super::entries;
 use super::inside::{Inside, User, basic_user};
 use super::messages::{AtPath, ListDir, Move};
+use super::owners::Owners;
 use super::routes::filesystem_call;
 use super::{watch, watchers};
 use axum::extract::Request;
@@ -56,7 +57,16 @@ impl Files {
     async fn stat(&self, request: Request) -> Result<Value> {
         let wanted: AtPath = connect::message(&self.inside.app, request).await?;
         let entry = self.look(&self.user.path(&wanted.path)?).await.map_err(|error| self.missing(error))?;
-        Ok(json!({ "entry": describe(&self.inside, &entry) }))
+        Ok(json!({ "entry": self.describe(&entry).await }))
+    }
+
+    /// With the names of its owners, which are the sandbox's.
+    pub async fn describe(&self, entry: &FileEntry) -> Value {
+        entries::describe(entry, &self.owners(std::slice::from_ref(entry)).await)
+    }
+
+    async fn owners(&self, entries: &[FileEntry]) -> Owners {
+        Owners::of(&self.inside, self.user.name.as_deref(), entries).await
     }
 
     async fn list(&self, request: Request) -> Result<Value> {
@@ -78,7 +88,8 @@ impl Files {
             level = next;
         }
         entries.sort_by(|one, other| one.path.cmp(&other.path));
-        let entries: Vec<_> = entries.iter().map(|entry| describe(&self.inside, entry)).collect();
+        let owners = self.owners(&entries).await;
+        let entries: Vec<_> = entries.iter().map(|entry| entries::describe(entry, &owners)).collect();
         Ok(json!({ "entries": entries }))
     }
 
@@ -121,7 +132,7 @@ impl Files {
             return Err(RpcError::invalid(format!("{path}: it exists and is no directory")));
         }
         let entry = made.map_err(|error| self.failed(error))?;
-        Ok(json!({ "entry": describe(&self.inside, &entry) }))
+        Ok(json!({ "entry": self.describe(&entry).await }))
     }
 
     async fn rename(&self, request: Request) -> Result<Value> {
@@ -137,7 +148,7 @@ impl Files {
             moved => moved,
         };
         let entry = moved.map_err(|error| self.failed(error))?;
-        Ok(json!({ "entry": describe(&self.inside, &entry) }))
+        Ok(json!({ "entry": self.describe(&entry).await }))
     }
 
     /// A directory with everything below it. One that is not there is no mistake, as with E2B.

@@ -41,6 +41,7 @@ mod messages;
 mod metrics;
 mod multipart;
 mod network;
+mod owners;
 mod packed;
 mod process;
 mod process_calls;

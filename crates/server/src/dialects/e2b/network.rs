@@ -139,13 +139,25 @@ impl Network {
             value.as_ref().is_some_and(|value| !value.is_null() && *value != json!({}))
         };
         let asked = [
-            ("dnsServers", self.dns_servers.as_ref().is_some_and(|servers| !servers.is_empty())),
-            ("egressProxy", is_some(&self.egress_proxy)),
-            ("httpsPorts", self.https_ports.as_ref().is_some_and(|ports| !ports.is_empty())),
+            (
+                "dnsServers",
+                "names are resolved by the gate, and no UDP passes it; leave it out, allowed names work without",
+                self.dns_servers.as_ref().is_some_and(|servers| !servers.is_empty()),
+            ),
+            (
+                "egressProxy",
+                "the gate checks the address of each connection and opens it itself, which a proxy would do in its place",
+                is_some(&self.egress_proxy),
+            ),
+            (
+                "httpsPorts",
+                "the server speaks plain HTTP to a port inside; serve HTTP there, TLS is the server's",
+                self.https_ports.as_ref().is_some_and(|ports| !ports.is_empty()),
+            ),
         ];
-        match asked.iter().find(|(_, asked)| *asked) {
-            Some((what, _)) => {
-                Err(Refusal::invalid(format!("network.{what}: this server's E2B dialect does not have it")))
+        match asked.iter().find(|(_, _, asked)| *asked) {
+            Some((what, why, _)) => {
+                Err(Refusal::invalid(format!("network.{what}: this server does not have it: {why}")))
             }
             None => Ok(()),
         }
@@ -325,6 +337,8 @@ mod tests {
         assert_eq!(found.allow_public, ["api.example.com:*", "1.1.1.0/24:*", "[2606:4700::1111]:*"]);
         assert!(found.deny.is_empty() && found.allow.is_empty());
         let proxy: Network = from_value(json!({ "egressProxy": { "url": "x" } })).expect("valid");
-        assert!(setting(None, Some(&proxy)).expect_err("refused").message().contains("egressProxy"));
+        for word in ["egressProxy", "opens it itself"] {
+            assert!(setting(None, Some(&proxy)).expect_err("refused").message().contains(word));
+        }
     }
 }

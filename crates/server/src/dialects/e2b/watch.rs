@@ -1,7 +1,6 @@
 //! Events of a directory, as E2B tells them: as an answer that goes on, or collected for a client that polls.
 
 use super::connect::{self, Envelopes, Result, RpcError};
-use super::entries::describe;
 use super::filesystem::Files;
 use super::inside::{Inside, basic_user};
 use super::messages::WatchRequest;
@@ -12,10 +11,13 @@ use axum::response::Response;
 use paddock_fleet::Watch;
 use paddock_model::api::{FileEvent, FileEventKind, FileKind, SandboxState};
 use serde_json::{Value, json};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
-/// A file that is on its way in has a name of this kind until it is whole.
+/// A file that is on its way in has a name of this kind until it is whole, and one of the second kind before it replaces another.
 const UNFINISHED: &str = ".paddock-";
+const REPLACING: &str = ".paddock-over-";
+/// Of uploads at one time that are known to have content.
+const MOST_WRITTEN: usize = 1000;
 
 const CREATE: &str = "EVENT_TYPE_CREATE";
 const WRITE: &str = "EVENT_TYPE_WRITE";
@@ -161,7 +163,7 @@ impl Events {
             let path = format!("{}/{name}", self.base.trim_end_matches('/'));
             // It may have gone since.
             if let Ok(entry) = self.files.look(&path).await {
-                event["entry"] = describe(&self.files.inside, &entry);
+                event["entry"] = self.files.describe(&entry).await;
             }
         }
         event
@@ -169,26 +171,28 @@ impl Events {
 }
 
 /// From the kernel's events to E2B's. An upload is written under another name and then put in its place; E2B's agent writes the
-/// file itself, so that its clients see it come to be, change its owner and be written.
+/// file itself, so that its clients see it come to be, change its owner and be written. One that is there already changes its owner, is
+/// emptied and written.
 #[derive(Default)]
 struct Translation {
     ready: VecDeque<(&'static str, String)>,
-    /// An upload is about to be put in its place.
-    upload: bool,
+    /// The upload that is about to be put in its place, as E2B tells it.
+    upload: Option<&'static [&'static str]>,
+    /// Uploads that something was written to.
+    written: HashSet<String>,
 }
 
 impl Translation {
     fn take(&mut self, base: &str, event: &FileEvent) {
         let name = event.path.strip_prefix(base).unwrap_or(&event.path).trim_start_matches('/');
-        let unfinished = name.rsplit('/').next().is_some_and(|last| last.starts_with(UNFINISHED));
-        let was_upload = std::mem::take(&mut self.upload);
-        if unfinished {
-            self.upload = event.kind == FileEventKind::MovedFrom;
-            return;
+        let last = name.rsplit('/').next().unwrap_or_default();
+        let upload = self.upload.take();
+        if last.starts_with(UNFINISHED) {
+            return self.take_unfinished(name, last.starts_with(REPLACING), event.kind);
         }
         let kinds: &[&'static str] = match event.kind {
-            FileEventKind::MovedTo if was_upload => &[CREATE, CHMOD, WRITE],
-            FileEventKind::Created | FileEventKind::MovedTo => &[CREATE],
+            FileEventKind::MovedTo => upload.unwrap_or(&[CREATE]),
+            FileEventKind::Created => &[CREATE],
             FileEventKind::Modified => &[WRITE],
             FileEventKind::Deleted => &[REMOVE],
             FileEventKind::MovedFrom => &[RENAME],
@@ -198,6 +202,26 @@ impl Translation {
         // Of the directory itself E2B tells nothing.
         if !name.is_empty() {
             self.ready.extend(kinds.iter().map(|kind| (*kind, name.to_string())));
+        }
+    }
+
+    fn take_unfinished(&mut self, name: &str, replaces: bool, event: FileEventKind) {
+        match event {
+            FileEventKind::Modified if self.written.len() < MOST_WRITTEN => {
+                self.written.insert(name.to_string());
+            }
+            FileEventKind::MovedFrom => {
+                let written = self.written.remove(name);
+                self.upload = Some(match (replaces, written) {
+                    (true, _) => &[CHMOD, WRITE],
+                    (false, true) => &[CREATE, CHMOD, WRITE],
+                    (false, false) => &[CREATE, CHMOD],
+                });
+            }
+            FileEventKind::Deleted => {
+                self.written.remove(name);
+            }
+            _ => {}
         }
     }
 }
@@ -225,6 +249,28 @@ mod tests {
             (MovedTo, "/home/user/a.txt"),
         ]);
         assert_eq!(found, [(CREATE, "a.txt".into()), (CHMOD, "a.txt".into()), (WRITE, "a.txt".into())]);
+        let found = told(&[
+            (Created, "/home/user/.paddock-1"),
+            (Attributes, "/home/user/.paddock-1"),
+            (MovedFrom, "/home/user/.paddock-1"),
+            (MovedTo, "/home/user/empty"),
+        ]);
+        assert_eq!(found, [(CREATE, "empty".into()), (CHMOD, "empty".into())]);
+    }
+
+    #[test]
+    fn an_upload_over_a_file_does_not_create_it() {
+        use FileEventKind::{Created, Modified, MovedFrom, MovedTo};
+        let found = told(&[
+            (Created, "/home/user/.paddock-1"),
+            (Modified, "/home/user/.paddock-1"),
+            (MovedFrom, "/home/user/.paddock-1"),
+            (MovedTo, "/home/user/.paddock-over-1"),
+            (MovedFrom, "/home/user/.paddock-over-1"),
+            (MovedTo, "/home/user/a.txt"),
+            (MovedTo, "/home/user/b.txt"),
+        ]);
+        assert_eq!(found, [(CHMOD, "a.txt".into()), (WRITE, "a.txt".into()), (CREATE, "b.txt".into())]);
     }
 
     #[test]
