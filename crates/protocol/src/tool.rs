@@ -27,6 +27,13 @@ pub enum Tool {
         parents: bool,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         attributes: Vec<Attribute>,
+        /// Through links, to a file that the user may write. Since version 4.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        follow: bool,
+    },
+    /// Out: one [`Resolved`]. Since version 4.
+    Resolve {
+        path: ByteBuf,
     },
     /// Out: one [`Node`]. A link is not followed.
     Stat {
@@ -150,6 +157,15 @@ pub struct Node {
     /// In answers about one file, and in lists.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attributes: Vec<Attribute>,
+}
+
+/// Where a path leads, through all links.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resolved {
+    /// Absolute, without links, `.` and `..`.
+    pub path: ByteBuf,
+    /// `None`: nothing is there.
+    pub node: Option<Node>,
 }
 
 /// An extended attribute of the user's namespace, without `user.`.

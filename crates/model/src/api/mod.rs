@@ -38,8 +38,8 @@ pub use execs::{
     TerminalSize,
 };
 pub use files::{
-    ChangeMode, FileEntry, FileEvent, FileEventKind, FileKind, FilePage, MakeDirectory, MoveFile, SignPath,
-    SignedUrl,
+    ChangeMode, FileEntry, FileEvent, FileEventKind, FileKind, FilePage, MakeDirectory, MoveFile,
+    ResolvedPath, SignPath, SignedUrl,
 };
 pub use jobs::{
     ArrayItem, AttemptEnd, BestOf, BestRule, Candidate, Job, JobArgs, JobArray, JobArtifact, JobArtifacts,

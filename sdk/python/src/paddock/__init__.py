@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     from ._findings import Finding
     from ._jobs import JobArtifact, JobBest, JobInfo, JobTask
     from ._models import Cause, CodeError, CodeResult, End, Execution, Idle, Result, SandboxInfo, Usage, UsageSample
-    from ._models_files import FileEntry, FileEvent
+    from ._models_files import FileEntry, FileEvent, ResolvedPath
     from ._models_more import (
         Change,
         CodeContext,
@@ -188,6 +188,7 @@ __all__ = [
     "Process",
     "QuotaExceeded",
     "RequirementNotMet",
+    "ResolvedPath",
     "ResourceInfo",
     "ResourceNotFound",
     "Resources",
@@ -263,7 +264,7 @@ _MODULES = {
     "._findings": "Finding",
     "._jobs": "JobArtifact JobBest JobInfo JobTask",
     "._models": "Cause CodeError CodeResult End Execution Idle Result SandboxInfo Usage UsageSample",
-    "._models_files": "FileEntry FileEvent",
+    "._models_files": "FileEntry FileEvent ResolvedPath",
     "._models_more": (
         "Change CodeContext Limits MergeConflict MergeReport Network NetworkDecision PortRight Snapshot TerminalSize"
     ),
