@@ -6,6 +6,7 @@ fetches only those of the agent frameworks, and fails if one cannot be had.
 """
 
 import glob
+import json
 import os
 import platform
 import re
@@ -18,7 +19,8 @@ import venv
 # An S3 server whose conditional puts are real.
 MOTO = "moto[s3,server]>=5.1,<6"
 # The agents as people install them: scripts of Windmill's documentation run them against a model of the tests' own.
-AGENTS = ["@anthropic-ai/claude-agent-sdk", "@openai/codex", "opencode-ai"]
+# The versions are those of docs/guides/integrations.md.
+AGENTS = ["@anthropic-ai/claude-agent-sdk@0.3.327", "@openai/codex@0.169.0", "opencode-ai@1.18.33"]
 # Unmodified: what they ask of a server is what the E2B dialect answers.
 E2B = ["e2b==2.63.0", "e2b-code-interpreter==2.11.5"]
 E2B_NODE = ["e2b@2.51.0", "@e2b/code-interpreter@2.8.0"]
@@ -51,7 +53,7 @@ def fetch(root, slow=False):
     moto = os.path.join(kept, "moto")
     if not os.path.exists(os.path.join(node, "typescript", "package.json")):
         attempt("typescript", lambda: npm(os.path.dirname(node), "typescript@7"))
-    if not all(os.path.exists(os.path.join(agents, name, "package.json")) for name in AGENTS):
+    if not all(installed(agents, wanted) for wanted in AGENTS):
         attempt("agents", lambda: npm(os.path.dirname(agents), *AGENTS))
     if not os.path.exists(os.path.join(python, "IPython", "__init__.py")):
         attempt("IPython", lambda: ipython(os.path.join(kept, "venv"), python))
@@ -102,6 +104,16 @@ def attempt(name, action):
 def npm(directory, *names):
     os.makedirs(directory, exist_ok=True)
     run("npm", "install", "--no-audit", "--no-fund", "--prefix", directory, *names)
+
+
+def installed(modules, wanted):
+    """True if a directory of node_modules has `NAME@VERSION`."""
+    name, _, version = wanted.rpartition("@")
+    try:
+        with open(os.path.join(modules, name, "package.json")) as file:
+            return json.load(file)["version"] == version
+    except OSError:
+        return False
 
 
 def pinned(source, directory):

@@ -302,6 +302,8 @@ def components(ran):
         ("e2b-tls", part("e2b-tls:", "e2b")),
         ("e2b-frameworks", part("e2b-frameworks:", "e2b")),
         ("integrations", stage("integrations")),
+        # The languages are those whose tools the build needs anyway, or that scripts/setup.py installs.
+        *((f"integrations-{what}", part(f"integrations-{what}:", "integrations")) for what in ("tests", "nemo-gym", "codex", "rewards", "dockerfiles", "languages", "cpp", "java", "go")),
         ("crash", stage("crash")),
         ("s3", part("s3:", "volumes")),
         ("btrfs", part("btrfs:", "unit")),

@@ -19,12 +19,17 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SKIPPED = 77
+NOTHING_COLLECTED = 5
 #: Most tests wait for their sandbox for most of their time.
 AT_THE_SAME_TIME = 4
 #: Files whose framework has an environment of its own, which is not there for every run. They run when they are named.
 OWN_ENVIRONMENTS = {"test_harbor.py": "harbor"}
 #: Run once more, with an older deepagents before the newer one.
 SUITE = "test_deepagents_suite.py"
+#: The frameworks' own tests: so many pass, or fail as it is expected. Fewer would be a suite that was not run whole.
+WHOLE_SUITES = {"test_deepagents_suite.py": 86, "test_pydantic_ai_suite.py": 38, "test_inspect_suite.py": 44}
+#: What a host may lack. The reason of a skipped test begins with one, and scripts/test.py tells of each apart.
+PARTS = ("nemo-gym", "codex", "rewards", "dockerfiles", "languages", "cpp", "java", "go")
 #: Directories of packages that the tests have beside those of the environment.
 BESIDE = ("suite", "rewards", "loops")
 #: The clients of a dialect of the server, which need no provider; and an agent that brings its loop to SWE-ReX.
@@ -48,21 +53,48 @@ def run(name: str, command: list[object], environment: dict[str, str]) -> bool:
         text=True,
         check=False,
     )
-    counts = {"passed": 0, "failed": 0, "error": 0, "errors": 0}
-    left_out = []
-    for line in ran.stdout.splitlines():
-        # The closing table of `make test` lists these with their reasons.
-        if found := re.match(r"(?:XFAIL|SKIPPED) (?:tests/)?(.*)", line):
-            left_out.append(f"SKIP integrations: {found[1]}\n")
-        if re.search(r" in [\d.]+s", line):
-            counts.update({what: int(number) for number, what in re.findall(r"(\d+) (passed|failed|errors?)\b", line)})
-    good = ran.returncode == 0
+    # The closing table of `make test` lists these with their reasons.
+    left_out = [f"{told}\n" for told in map(left_out_line, ran.stdout.splitlines()) if told]
+    counts = counted(ran.stdout)
+    # A whole file may be skipped, in which case pytest has collected nothing.
+    good = ran.returncode == 0 or (ran.returncode == NOTHING_COLLECTED and counts["skipped"] > 0)
     bad = counts["failed"] + counts["error"] + counts["errors"]
+    if good and (shrunk := shrinks(name, counts)):
+        good, bad = False, 1
+        left_out.append(f"error: {shrunk}\n")
     told = f"CHECK integrations-{name} {'ok' if good else 'FAIL'}"
     if counts["passed"] + bad:
         told = f"test result: {'ok' if good else 'FAILED'}. {counts['passed']} passed; {bad} failed"
     print(f"--- {name}\n{ran.stdout}{''.join(left_out)}{told}", flush=True)
     return good
+
+
+def counted(output: str) -> dict[str, int]:
+    """What pytest says in its last line."""
+    counts = dict.fromkeys(("passed", "failed", "error", "errors", "skipped", "xfailed"), 0)
+    for line in output.splitlines():
+        if re.search(r" in [\d.]+s", line):
+            found = re.findall(r"(\d+) (passed|failed|errors?|skipped|xfailed)\b", line)
+            counts.update({what: int(number) for number, what in found})
+    return counts
+
+
+def left_out_line(line: str) -> str | None:
+    """The line of SKIP for a test that pytest lists as left out, below the name of the part that the host lacks."""
+    found = re.match(r"(XFAIL|SKIPPED) (?:\[\d+\] )?(?:tests/)?(.*)", line)
+    if not found or found[1] == "XFAIL":
+        return found and f"SKIP integrations: {found[2]}"
+    part = re.search(rf": ({'|'.join(PARTS)}): (.*)", found[2])
+    return f"SKIP integrations-{part[1]}: {part[2]}" if part else f"SKIP integrations-tests: {found[2]}"
+
+
+def shrinks(name: str, counts: dict[str, int]) -> str | None:
+    """What is wrong with the count of a framework's own suite."""
+    wanted = WHOLE_SUITES.get(f"{name.split()[0]}.py")
+    told = counts["passed"] + counts["xfailed"]
+    if wanted is None or told == wanted:
+        return None
+    return f"{name} has {told} tests and {counts['skipped']} skipped, and {wanted} are the whole suite"
 
 
 def main() -> int:

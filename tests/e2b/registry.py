@@ -1,6 +1,6 @@
 """A registry on loopback that serves one small image: a busybox with a shell, as `e2b/busybox:1`.
 
-The same with another greeting is `e2b/private:1`, for those who log in. `e2b/thief:1` names its parts, and has none of them.
+The same with another greeting is `e2b/private:1`, for those who log in, and with a user `e2b/nobody:1`. `e2b/thief:1` names its parts, and has none of them.
 """
 import base64
 import contextlib
@@ -59,13 +59,13 @@ def layer(greeting):
     return archive.getvalue()
 
 
-def contents(plain, repository):
-    """Media type and bytes, by path."""
+def contents(plain, repository, **settings):
+    """Media type and bytes, by path. `settings` are more of the image's configuration."""
     packed = gzip.compress(plain, 1, mtime=0)
     machine = subprocess.run(["uname", "-m"], capture_output=True, text=True, check=True).stdout.strip()
     config = json.dumps({
         "architecture": "arm64" if machine == "aarch64" else "amd64", "os": "linux",
-        "config": {"Env": ["PATH=/bin:/usr/local/bin:/usr/bin", "FROM_IMAGE=yes"], "Cmd": ["sh"]},
+        "config": {"Env": ["PATH=/bin:/usr/local/bin:/usr/bin", "FROM_IMAGE=yes"], "Cmd": ["sh"], **settings},
         "rootfs": {"type": "layers", "diff_ids": [digest(plain)]},
     }).encode()
     described = [{"mediaType": f"application/vnd.oci.image.{kind}", "digest": digest(data), "size": len(data)}
@@ -98,6 +98,7 @@ class Registry:
             return
         found = contents(plain, "e2b/busybox")
         found |= contents(layer(b"from the private image\n"), "e2b/private")
+        found |= contents(plain, "e2b/nobody", User="nobody")
         found["/v2/e2b/thief/manifests/1"] = found["/v2/e2b/private/manifests/1"]
 
         class Handler(http.server.BaseHTTPRequestHandler):

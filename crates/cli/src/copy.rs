@@ -26,7 +26,7 @@ pub enum CopyError {
     TwoSandboxes,
     #[error("--json and the copied bytes would both go to standard output")]
     JsonToStandardOutput,
-    #[error("--attribute is of one file that goes into a sandbox, and {0}")]
+    #[error("--attribute and --follow-links are of one file that goes into a sandbox, and {0}")]
     AttributesOfNoFile(&'static str),
     #[error("`{0}` has no path after the colon")]
     NoPath(String),

@@ -6,9 +6,12 @@ use crate::tool::{Place, ToolRun};
 use crate::transfer::{Download, Framing, Upload};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use paddock_model::api::{FileEntry, FileEvent, FileEventKind, FileKind, FilePage, ResolvedLink};
+use paddock_model::api::{
+    FileEntry, FileEvent, FileEventKind, FileKind, FilePage, ResolvedLink, ResolvedPath,
+};
 use paddock_protocol::{
-    Attribute, ListRecord, MOST_ATTRIBUTE_BYTES, Node, NodeType, Records, Tool, WatchKind, WatchRecord,
+    Attribute, ListRecord, MOST_ATTRIBUTE_BYTES, Node, NodeType, Records, Resolved, Tool, WatchKind,
+    WatchRecord, resolves_paths,
 };
 use serde_bytes::ByteBuf;
 use std::collections::BTreeMap;
@@ -47,29 +50,58 @@ impl Files {
 
     /// Writes a whole new file at `path`; it appears once it is finished.
     pub fn write(&self, path: &str, mode: Option<u32>, parents: bool) -> Result<FileUpload, FileError> {
-        self.write_with(path, mode, parents, &BTreeMap::new())
+        self.write_with(path, mode, parents, &BTreeMap::new(), false)
     }
 
-    /// With extended attributes of the user's namespace, by their names without `user.`.
+    /// With extended attributes of the user's namespace, by their names without `user.`; with `follow` through links, to a
+    /// file that the user may write.
     pub fn write_with(
         &self,
         path: &str,
         mode: Option<u32>,
         parents: bool,
         attributes: &BTreeMap<String, String>,
+        follow: bool,
     ) -> Result<FileUpload, FileError> {
         let attribute = |(name, value): (&String, &String)| Attribute {
             name: name.clone(),
             value: ByteBuf::from(value.as_bytes()),
         };
         let attributes = attributes.iter().map(attribute).collect();
-        let run = self.start(Tool::Write { path: checked(path)?, mode, parents, attributes }, path)?;
+        if follow {
+            self.check_resolves(path)?;
+        }
+        let tool = Tool::Write { path: checked(path)?, mode, parents, attributes, follow };
+        let run = self.start(tool, path)?;
         Ok(FileUpload { upload: Upload::new(run, Framing::Pieces), path: path.to_string() })
     }
 
     /// A link is described, not followed.
     pub async fn stat(&self, path: &str) -> Result<FileEntry, FileError> {
         self.entry(Tool::Stat { path: checked(path)? }, path).await
+    }
+
+    /// Where a path leads, through all links; parts that are missing stay as they are written.
+    pub async fn resolve(&self, path: &str) -> Result<ResolvedPath, FileError> {
+        self.check_resolves(path)?;
+        let mut run = self.start(Tool::Resolve { path: checked(path)? }, path)?;
+        let found: Resolved = run.answer().await?;
+        if !found.path.starts_with(b"/") || found.path.len() > LONGEST_PATH {
+            return Err(run.broken("it resolved the path to none that is absolute"));
+        }
+        let (path, path_base64) = text(found.path.to_vec());
+        let entry = found.node.map(|node| named(found.path.into_vec(), node));
+        Ok(ResolvedPath { path, path_base64, entry })
+    }
+
+    fn check_resolves(&self, path: &str) -> Result<(), FileError> {
+        match self.link.guest_version() {
+            version if resolves_paths(version) => Ok(()),
+            _ => {
+                let detail = "the guest of this sandbox is of an older paddock, and does not resolve paths: make it anew";
+                Err(FileError::new(FileErrorKind::Unsupported, path, detail.into()))
+            }
+        }
     }
 
     pub async fn exists(&self, path: &str) -> Result<bool, FileError> {
@@ -277,13 +309,7 @@ fn entry(path: &str, node: Node) -> FileEntry {
 
 /// Also used for the entries of the disk's layer.
 pub(crate) fn named(path: Vec<u8>, node: Node) -> FileEntry {
-    let (path, path_base64) = match String::from_utf8(path) {
-        Ok(path) => (path, None),
-        Err(error) => {
-            let bytes = error.into_bytes();
-            (String::from_utf8_lossy(&bytes).into_owned(), Some(STANDARD.encode(&bytes)))
-        }
-    };
+    let (path, path_base64) = text(path);
     FileEntry {
         path,
         path_base64,
@@ -309,6 +335,17 @@ fn kind_of(kind: NodeType) -> FileKind {
         NodeType::Directory => FileKind::Directory,
         NodeType::Link => FileKind::Link,
         NodeType::Other => FileKind::Other,
+    }
+}
+
+/// A path as text, and in base64 where it is none.
+fn text(path: Vec<u8>) -> (String, Option<String>) {
+    match String::from_utf8(path) {
+        Ok(path) => (path, None),
+        Err(error) => {
+            let bytes = error.into_bytes();
+            (String::from_utf8_lossy(&bytes).into_owned(), Some(STANDARD.encode(&bytes)))
+        }
     }
 }
 

@@ -131,10 +131,15 @@ impl Link {
         Ok(Link::start(UnixStream::from_std(stream).map_err(lost)?))
     }
 
+    /// A guest that has not told yet is of this build.
+    pub fn guest_version(&self) -> u32 {
+        *self.known.guest.get().unwrap_or(&VERSION)
+    }
+
     /// Fails if the message is larger than this guest takes.
     pub fn send(&self, message: &ToGuest) -> Result<(), FrameError> {
         let mut bytes = Vec::new();
-        let most = most_to_guest(*self.known.guest.get().unwrap_or(&VERSION));
+        let most = most_to_guest(self.guest_version());
         encode_message_within(most, message, &mut bytes)?;
         // If the guest has gone, the reader reports it.
         let _ = self.outgoing.send(Outgoing::Bytes(bytes));

@@ -10,8 +10,8 @@ pub use paddock_engine::PortStream;
 use paddock_engine::{FileError, FileErrorKind, Files, files};
 use paddock_model::User;
 use paddock_model::api::{
-    ChangeMode, FileEntry, FileEvent, FileEventKind, FilePage, MakeDirectory, MoveFile, SandboxState,
-    SignPath, SignedUrl,
+    ChangeMode, FileEntry, FileEvent, FileEventKind, FilePage, MakeDirectory, MoveFile, ResolvedPath,
+    SandboxState, SignPath, SignedUrl,
 };
 use paddock_protocol::MOST_ATTRIBUTE_BYTES;
 use paddock_records::access::Revoked;
@@ -39,6 +39,8 @@ pub struct WriteOptions {
     pub user: Option<String>,
     /// Extended attributes of the user's namespace, by their names without `user.`.
     pub attributes: BTreeMap<String, String>,
+    /// Through links, to a file that the user may write.
+    pub follow_links: bool,
 }
 
 /// The right that a signed URL gives.
@@ -96,7 +98,8 @@ impl Fleet {
         check_mode(options.mode)?;
         check_attributes(&options.attributes)?;
         let (live, files, awake) = self.place_to_change(actor, id, path, options.user.as_deref()).await?;
-        let sink = Sink::File(files.write_with(path, options.mode, options.parents, &options.attributes)?);
+        let WriteOptions { mode, parents, attributes, follow_links, .. } = options;
+        let sink = Sink::File(files.write_with(path, mode, parents, &attributes, follow_links)?);
         let (fleet, actor, open) = (self.clone(), actor.clone(), live.open_stream());
         Ok(Upload::new(sink, open, awake, move |entry, digest| {
             let nothing = || FleetError::new(Kind::Internal, "internal", "the guest described nothing");
@@ -117,6 +120,17 @@ impl Fleet {
     ) -> Result<FileEntry, FleetError> {
         let (_, files, _awake) = self.place(actor, id, path, user).await?;
         Ok(files.stat(path).await?)
+    }
+
+    pub async fn resolve(
+        &self,
+        actor: &Actor,
+        id: &str,
+        path: &str,
+        user: Option<&str>,
+    ) -> Result<ResolvedPath, FleetError> {
+        let (_, files, _awake) = self.place(actor, id, path, user).await?;
+        Ok(files.resolve(path).await?)
     }
 
     pub async fn exists(

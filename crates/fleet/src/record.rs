@@ -22,6 +22,9 @@ pub struct Record {
     pub state: SandboxState,
     pub template: Option<String>,
     pub image: Option<String>,
+    /// As its image names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_user: Option<String>,
     /// True if a tenant named the image, and not the owner or a template of the owner's.
     #[serde(default)]
     pub image_of_tenant: bool,
@@ -151,6 +154,7 @@ impl Record {
             tenant: self.tenant.clone(),
             template: self.template.clone(),
             image: self.image.clone(),
+            image_user: self.image_user.clone(),
             snapshot: self.snapshot.clone(),
             parent: self.parent.clone(),
             workspace: self.spec.workspace.as_ref().map(|w| w.directory.display().to_string()),

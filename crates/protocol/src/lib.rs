@@ -40,11 +40,11 @@ pub use vm::{
 pub use record::{MAX_RECORD, RECORD_HEADER, Records, decode_record, encode_record};
 pub use tool::{
     Attribute, Content, ContentRecord, LayerEntry, LinkEnd, ListRecord, MOST_ATTRIBUTE_BYTES, MergeStep,
-    Node, NodeType, Tool, ToolFailure, WATCH_LIMIT, WatchKind, WatchRecord, When,
+    Node, NodeType, Resolved, Tool, ToolFailure, WATCH_LIMIT, WatchKind, WatchRecord, When,
 };
 
 /// One number for the whole protocol. It grows when an old peer could no longer understand a new one.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// The oldest guest that may still be alive, and that a host understands.
 pub const OLDEST: u32 = 2;
@@ -53,6 +53,11 @@ pub const OLDEST: u32 = 2;
 /// what the path of the program and of its directory take there and in a frame. Each string counts with its NUL and a
 /// pointer of 8 bytes, as the kernel counts.
 pub const LARGEST_COMMAND: usize = MAX_FROM_HOST - (8 << 10);
+
+/// True of a guest that resolves paths, and writes through links.
+pub fn resolves_paths(version: u32) -> bool {
+    version >= 4
+}
 
 /// The largest frame that a guest of this version takes.
 pub fn most_to_guest(version: u32) -> usize {

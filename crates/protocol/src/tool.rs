@@ -27,6 +27,13 @@ pub enum Tool {
         parents: bool,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         attributes: Vec<Attribute>,
+        /// Through links, to a file that the user may write. Since version 4.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        follow: bool,
+    },
+    /// Out: one [`Resolved`]. Since version 4.
+    Resolve {
+        path: ByteBuf,
     },
     /// Out: one [`Node`]. A link is not followed.
     Stat {
@@ -162,6 +169,15 @@ pub struct LinkEnd {
     pub path: ByteBuf,
     pub kind: NodeType,
     pub mode: u32,
+}
+
+/// Where a path leads, through all links.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resolved {
+    /// Absolute, without links, `.` and `..`.
+    pub path: ByteBuf,
+    /// `None`: nothing is there.
+    pub node: Option<Node>,
 }
 
 /// An extended attribute of the user's namespace, without `user.`.

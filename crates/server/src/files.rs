@@ -12,7 +12,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use paddock_fleet::{Upload, WriteOptions};
 use paddock_model::api::{
-    ChangeMode, FileEntry, FileEvent, FilePage, MakeDirectory, MoveFile, SignPath, SignedUrl,
+    ChangeMode, FileEntry, FileEvent, FilePage, MakeDirectory, MoveFile, ResolvedPath, SignPath, SignedUrl,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -25,6 +25,7 @@ pub fn routes() -> OpenApiRouter<App> {
         .routes(routes!(list_files, delete_file))
         .routes(routes!(stat_file))
         .routes(routes!(file_exists))
+        .routes(routes!(resolve_path))
         .routes(routes!(make_directory))
         .routes(routes!(move_file))
         .routes(routes!(change_mode))
@@ -102,6 +103,10 @@ struct Writing {
     /// Extended attributes of the user's namespace, as a JSON object of texts by their names without `user.`.
     #[serde(default)]
     attributes: Option<String>,
+    /// Write the file that a link at the path leads to, as an editor does, and refuse a file that the user may not write.
+    /// Else a link or file is replaced, for which the right to its directory is enough.
+    #[serde(default)]
+    follow_links: bool,
 }
 
 /// Write a file
@@ -120,7 +125,13 @@ async fn write_file(
 ) -> Result<Answer<FileEntry>, Failure> {
     let mode = write.mode.as_deref().map(octal).transpose()?;
     let attributes = write.attributes.as_deref().map(attributes).transpose()?.unwrap_or_default();
-    let options = WriteOptions { mode, parents: write.parents, user: write.user, attributes };
+    let options = WriteOptions {
+        mode,
+        parents: write.parents,
+        user: write.user,
+        attributes,
+        follow_links: write.follow_links,
+    };
     let upload = app.fleet().write_file(&actor, &id, &write.path, options).await?;
     Ok(Answer(fill(upload, body).await?))
 }
@@ -217,6 +228,20 @@ async fn stat_file(
     Query(at): Query<At>,
 ) -> Result<Answer<FileEntry>, Failure> {
     Ok(Answer(app.fleet().stat(&actor, &id, &at.path, at.user.as_deref()).await?))
+}
+
+/// Where a path leads, through all links
+///
+/// Nothing has to be there: parts that are missing stay as they are written.
+#[utoipa::path(get, path = "/v1/sandboxes/{id}/files/resolve", tag = "files",
+    params(("id" = String, Path, description = "Id or name"), At), responses((status = 200, body = ResolvedPath)))]
+async fn resolve_path(
+    State(app): State<App>,
+    Caller(actor): Caller,
+    Target(id): Target,
+    Query(at): Query<At>,
+) -> Result<Answer<ResolvedPath>, Failure> {
+    Ok(Answer(app.fleet().resolve(&actor, &id, &at.path, at.user.as_deref()).await?))
 }
 
 #[derive(Serialize, utoipa::ToSchema)]

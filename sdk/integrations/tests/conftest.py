@@ -57,6 +57,12 @@ def busybox(registry: Registry) -> str:
     return registry.image
 
 
+@pytest.fixture
+def busybox_of_nobody(busybox: str) -> str:
+    """The same, whose configuration names a user."""
+    return busybox.replace("e2b/busybox", "e2b/nobody")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def server(registry: Registry) -> Iterator[Server]:
     if not BINARY:

@@ -82,7 +82,7 @@ class Codex:
 def codex(server: Server, tmp_path: Path) -> Iterator[Callable[..., Codex]]:
     place = program()
     if place is None:
-        pytest.skip("PADDOCK_TEST_AGENTS names no directory with Codex")
+        pytest.skip("codex: PADDOCK_TEST_AGENTS names no directory with Codex")
     models: list[subprocess.Popen[str]] = []
     home, tools, work = tmp_path / "home", tmp_path / "bin", tmp_path / "work"
     for directory in (home, tools, work):

@@ -58,7 +58,6 @@ def packed(place: Path, text: str) -> list[str]:
         ("FROM a\nRUN --mount=type=cache,target=/x make\n", 2, "--mount cannot be done"),
         ("FROM a\n\nCOPY --from=other /x /y\n", 3, "--from cannot be done"),
         ("FROM a\nADD https://example.org/x /x\n", 2, "cannot be fetched"),
-        ("FROM a\nHEALTHCHECK CMD true\n", 2, "health"),
         ("FROM a\nONBUILD RUN true\n", 2, "ONBUILD"),
         ("FROM scratch\n", 1, "no shell"),
         ("RUN true\nFROM a\n", 1, "before FROM"),
@@ -79,6 +78,24 @@ def test_what_cannot_be_built_is_refused_with_its_line(tmp_path: Path, text: str
         steps(tmp_path, text)
     assert caught.value.line == line
     assert f"line {line}" in str(caught.value)
+
+
+def test_a_health_check_is_left_out_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    text = "FROM a\nRUN one\nHEALTHCHECK --interval=5m --retries=3 \\\n CMD curl -f http://localhost/\nRUN two\n"
+    assert commands(tmp_path, text) == ["/bin/sh -c one", "/bin/sh -c two"]
+    (warned,) = [record.getMessage() for record in caplog.records]
+    assert "line 3: HEALTHCHECK is left out" in warned
+
+
+@pytest.mark.parametrize(
+    ("user", "wanted"), [("root", []), ("0:0", []), ("app", ["app"]), ("app:app", ["app"]), ("1001:0", ["1001:0"])]
+)
+def test_a_build_begins_as_the_user_of_the_base_image(tmp_path: Path, user: str, wanted: list[str]) -> None:
+    settings = ImageSettings(user=user, machine="x86_64")
+    found = steps(tmp_path, "FROM a\nRUN one\nUSER root\n", settings)
+    names = [step["name"] for step in found if step["kind"] == "user"]
+    assert names == [*wanted, *(["root"] if wanted else [])]
+    assert [step["kind"] for step in found][: len(wanted) + 1] == [*(["user"] if wanted else []), "run"]
 
 
 def test_an_archive_is_not_added(tmp_path: Path) -> None:
@@ -247,6 +264,20 @@ async def test_a_dockerfile_becomes_a_template(tmp_path: Path, busybox: str) -> 
     assert await template.build(on_log=lambda entry: again.append(entry.message)) == name
     assert again == []
     assert [build.name for build in await AsyncTemplates().builds()].count(name) == 1
+
+
+async def test_a_template_has_the_user_of_its_base_image(tmp_path: Path, busybox_of_nobody: str) -> None:
+    text = (
+        f"FROM {busybox_of_nobody}\nWORKDIR /app\nRUN id -un > /tmp/who\n"
+        "USER root\nRUN id -un > /app/who\nUSER nobody\n"
+    )
+    name = await read(tmp_path, text).build()
+    with Sandbox.create(template=name, ttl_seconds=300) as sandbox:
+        assert sandbox.exec("cat /tmp/who /app/who; id -un").stdout.split() == ["nobody", "root", "nobody"]
+        assert sandbox.exec("ls -ld /app | awk '{print $3}'").stdout == "root\n"
+    name = await read(tmp_path, f"FROM {busybox_of_nobody}\nRUN id -un > /tmp/who\n").build()
+    with Sandbox.create(template=name, ttl_seconds=300) as sandbox:
+        assert sandbox.exec("cat /tmp/who; id -un").stdout.split() == ["nobody", "nobody"]
 
 
 async def test_force_builds_again(tmp_path: Path, busybox: str) -> None:

@@ -57,9 +57,12 @@ def task(place: Path, solve: str, dockerfile: str = "FROM debian:12\nRUN mkdir /
     return made
 
 
-async def trial(place: Path, solve: str = SOLVE, *, made: Path | None = None, **kwargs: Any) -> Any:
+async def trial(
+    place: Path, solve: str = SOLVE, *, made: Path | None = None, force_build: bool = False, **kwargs: Any
+) -> Any:
     environment = EnvironmentConfig(
         import_path="paddock_integrations.harbor:PaddockEnvironment",
+        force_build=force_build,
         kwargs=kwargs if made else {"template": TEMPLATE, **kwargs},
     )
     config = TrialConfig(
@@ -187,6 +190,105 @@ def dockerfile_task(place: Path, image: str, solve: str = SOLVE_BUILT) -> Path:
         "environment__tools__enter": '#!/bin/sh\necho "$@" > /tmp/entered\nexec "$@"\n',
     }
     return task(place, solve, DOCKERFILE.format(image=image), **files)
+
+
+#: As the tasks of Terminal-Bench 2.1 have it, with an image of the tests' own.
+TERMINAL_BENCH_TOML = """schema_version = "1.1"
+artifacts = []
+
+[task]
+name = "terminal-bench/count-words"
+description = "Count words."
+keywords = ["text"]
+[[task.authors]]
+name = "Nobody"
+email = "nobody@example.org"
+
+[metadata]
+author_name = "Nobody"
+author_email = "nobody@example.org"
+difficulty = "easy"
+category = "software-engineering"
+tags = ["text"]
+expert_time_estimate_min = 1.0
+junior_time_estimate_min = 2.0
+
+[verifier]
+timeout_sec = 120.0
+
+[agent]
+timeout_sec = 120.0
+
+[environment]
+build_timeout_sec = 600.0
+docker_image = "{image}"
+cpus = 1
+memory_mb = 2048
+storage_mb = 10240
+gpus = 0
+allow_internet = true
+mcp_servers = []
+
+[verifier.env]
+
+[environment.env]
+
+[solution.env]
+"""
+#: The base image has another user, as many have, and a check of its health.
+TERMINAL_BENCH_DOCKERFILE = """FROM {image}
+
+USER root
+WORKDIR /app
+RUN mkdir -p /data
+COPY words.txt /data/words.txt
+HEALTHCHECK --interval=30s CMD true
+"""
+TERMINAL_BENCH_TEST = """#!/bin/bash
+
+if [ "$PWD" = "/" ]; then
+    echo "Error: No working directory set. Please set a WORKDIR in your Dockerfile before running this script."
+    exit 1
+fi
+
+sh /tests/test_outputs.sh > /logs/verifier/output.txt
+
+if [ $? -eq 0 ]; then
+  echo 1 > /logs/verifier/reward.txt
+else
+  echo 0 > /logs/verifier/reward.txt
+fi
+"""
+
+
+def terminal_bench_task(place: Path, image: str, solve: str) -> Path:
+    made = place / "count-words"
+    for name, content in {
+        "task.toml": TERMINAL_BENCH_TOML.format(image=image),
+        "instruction.md": "Write how many words are in /data/words.txt to /app/count.txt.\n",
+        "environment/Dockerfile": TERMINAL_BENCH_DOCKERFILE.format(image=image),
+        "environment/words.txt": "one two three\n",
+        "solution/solve.sh": f"#!/bin/bash\n{solve}\n",
+        "tests/test.sh": TERMINAL_BENCH_TEST,
+        "tests/test_outputs.sh": 'test "$(cat /app/count.txt)" -eq 3\n',
+    }.items():
+        (made / name).parent.mkdir(parents=True, exist_ok=True)
+        (made / name).write_text(content)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("solve", "reward"), [("wc -w < /data/words.txt > /app/count.txt", 1), ("echo 4 > count.txt", 0)]
+)
+async def test_a_task_of_the_shape_of_terminal_bench(
+    tmp_path: Path, busybox_of_nobody: str, solve: str, reward: int
+) -> None:
+    made = terminal_bench_task(tmp_path, busybox_of_nobody, solve)
+    # Else Harbor takes the image that the task names, which was built from the Dockerfile.
+    result = await trial(tmp_path, made=made, force_build=True)
+    assert result.exception_info is None, result.exception_info
+    assert result.verifier_result.rewards == {"reward": reward}
+    assert running() == []
 
 
 async def templates() -> list[str]:

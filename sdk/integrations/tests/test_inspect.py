@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -212,6 +213,41 @@ async def test_a_prepared_sandbox_that_died_is_made_anew(environment: PaddockSan
     made = await PaddockSandboxEnvironment.sample_init("own", None, {})
     assert (await made["default"].exec(["echo", "alive"])).stdout == "alive\n"
     await PaddockSandboxEnvironment.sample_cleanup("own", None, made, False)
+
+
+async def test_samples_at_the_same_time_share_one_prepared_sandbox_also_when_it_died() -> None:
+    config = PaddockConfig(env={"OF": "samples at the same time"})
+    parents = []
+    for _ in range(2):
+        begun = [PaddockSandboxEnvironment.sample_init("own", config, {}) for _ in range(6)]
+        made = [one["default"].as_type(PaddockSandboxEnvironment) for one in await asyncio.gather(*begun)]
+        found = {(await one.sandbox.info()).parent for one in made}
+        assert len(found) == 1
+        parents += found
+        Sandbox.connect(parents[-1]).kill()
+        for one in made:
+            await PaddockSandboxEnvironment.sample_cleanup("own", config, {"default": one}, False)
+    assert len(set(parents)) == 2
+    await PaddockSandboxEnvironment.task_cleanup("own", config, True)
+    assert [one for one in running() if Sandbox.connect(one).info().parent is None] == []
+
+
+@pytest.mark.parametrize("input", [None, "told", b"told" * 100_000], ids=["none", "text", "bytes"])
+async def test_a_cancelled_command_is_killed_also_with_input(
+    environment: PaddockSandboxEnvironment, input: str | bytes | None
+) -> None:
+    command = environment.exec(["sh", "-c", "touch begun; sleep 600"], input=input)
+    running = asyncio.create_task(command)
+    while not (await environment.exec(["sh", "-c", "test -e begun"])).success:
+        assert not running.done()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    for _ in range(100):
+        if (await environment.sandbox.info()).running_execs == 0:
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError("the command runs on")
 
 
 async def test_a_prepared_sandbox_lives_on_while_it_is_used(

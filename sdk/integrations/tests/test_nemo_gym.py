@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from helpers import GUIDE, LOST_SERVER, SMALL_DISK, killed_maker_leaves_nothing, nothing_lives
 
-nemo_gym = pytest.importorskip("nemo_gym.sandbox", reason="NeMo Gym needs Python 3.12")
+nemo_gym = pytest.importorskip("nemo_gym.sandbox", reason="nemo-gym: NeMo Gym needs Python 3.12")
 
 from nemo_gym.sandbox import AsyncSandbox, SandboxCreateError, SandboxSpec, SandboxStatus  # noqa: E402
 from nemo_gym.sandbox import Sandbox as GymSandbox  # noqa: E402

@@ -231,6 +231,16 @@ async def test_a_lost_server_is_an_error_of_the_start(monkeypatch: pytest.Monkey
         await PaddockSandboxClient().create()
 
 
+async def test_a_lost_server_is_an_error_of_the_resume_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = PaddockSandboxClient()
+    made = await client.create()
+    state = client.deserialize_session_state(client.serialize_session_state(inner(made).state))
+    await client.delete(made)
+    monkeypatch.setenv("PADDOCK_URL", LOST_SERVER)
+    with pytest.raises(WorkspaceStartError, match="no server listens"):
+        await client.resume(state)
+
+
 async def test_a_port_needs_an_address(session: SandboxSession) -> None:
     with pytest.raises(ExposedPortUnavailableError) as raised:
         await inner(session)._resolve_exposed_port(8000)

@@ -104,7 +104,15 @@ async def test_more_output_than_is_kept_is_an_error() -> None:
 async def test_a_dead_sandbox_is_unavailable(backend: PaddockWorkspace) -> None:
     await backend.working_dir()
     await backend.delete()
-    for operation in (backend.working_dir(), backend.run(["true"]), backend.read_bytes("/etc/passwd")):
+    for operation in (
+        backend.working_dir(),
+        backend.run(["true"]),
+        backend.read_bytes("/etc/passwd"),
+        backend.write_bytes("/tmp/x", b"x"),
+        backend.exists("/etc/passwd"),
+        backend.realpath("/etc/passwd"),
+        backend.remove("/tmp/x"),
+    ):
         with pytest.raises(WorkspaceUnavailableError):
             await operation
 

@@ -28,7 +28,7 @@ from real_server import BINARY, Server
 
 PLACE = Path(os.environ.get("PADDOCK_TEST_INTEGRATIONS", "")) / "rewards"
 if not (PLACE / "complete").exists():
-    pytest.skip(f"no sandbox-fusion and no verl in {PLACE}", allow_module_level=True)
+    pytest.skip(f"rewards: no sandbox-fusion and no verl in {PLACE}", allow_module_level=True)
 
 from sandbox_fusion import (  # noqa: E402
     CommandRunStatus,
@@ -223,8 +223,12 @@ INTERPRETED = {
 }
 
 
+#: The part of a host's tools that the tests of a language want, where the rest of the tests can do without it.
+PART = {"cpp": "cpp", "java": "java", "go": "go", "go_test": "go"}
+
+
 @pytest.mark.parametrize("language", [*COMPILED, *INTERPRETED])
-def test_every_language_runs_or_says_what_the_template_lacks(language: str, endpoint: str) -> None:
+def test_every_language_runs_or_says_what_the_template_lacks(language: str, endpoint: str, server: Server) -> None:
     code = COMPILED.get(language) or INTERPRETED[language]
     if language == "go_test":
         code = 'package main\nimport "testing"\nfunc TestX(t *testing.T) { if 6*7 != 42 { t.Fatal() } }'
@@ -233,7 +237,10 @@ def test_every_language_runs_or_says_what_the_template_lacks(language: str, endp
     told = raw(endpoint, asked).json()
     if told["status"] == "SandboxError":
         assert "code-interpreter" in told["message"], told
-        pytest.skip(f"no tools for {language} in the sandbox")
+        if language not in TOOLCHAINS:
+            pytest.skip(f"{PART.get(language, 'languages')}: no tools for {language} in the sandbox")
+        template = toolchain(language, server)
+        told = raw(endpoint, asked, f"/run_code/in/{template}/run_code").json()
     assert told["status"] == "Success", told
     assert told["run_result"]["stdout"] == "42\n" or (
         language == "go_test" and told["run_result"]["stdout"].startswith("ok")
@@ -241,21 +248,46 @@ def test_every_language_runs_or_says_what_the_template_lacks(language: str, endp
     assert (told["compile_result"] is not None) == (language in COMPILED)
 
 
-def test_a_template_with_a_toolchain_runs_its_language(endpoint: str, server: Server) -> None:
-    """The host's Rust, shown by a template of the owner's, where /usr has none."""
-    if not shutil.which("rustc"):
-        pytest.skip("no rustc on this host")
-    found = subprocess.run(["rustc", "--print", "sysroot"], capture_output=True, text=True, check=True).stdout.strip()
+#: The command that tells where the host's tools of a language are.
+TOOLCHAINS = {
+    "rust": ("rustc", "--print", "sysroot"),
+    "go": ("go", "env", "GOROOT"),
+    "go_test": ("go", "env", "GOROOT"),
+}
+
+
+def toolchain(language: str, server: Server) -> str:
+    """A template of the owner's that shows the host's tools, where /usr has none, or has them off the path."""
+    command = TOOLCHAINS[language]
+    if not shutil.which(command[0]):
+        pytest.skip(f"{PART.get(language, 'languages')}: no {command[0]} on this host")
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     templates = server.state / "templates"
     templates.mkdir(exist_ok=True)
-    path = "/usr/local/bin:/usr/bin:/bin:/opt/rust/bin"
-    (templates / "rust.toml").write_text(f'read = ["{found}:/opt/rust"]\n\n[env]\nPATH = "{path}"\n')
-    asked = {"language": "rust", "compile_timeout": 1200, "run_timeout": 1200}
-    told = raw(endpoint, {**asked, "code": COMPILED["rust"], "stdin": "6"}, "/run_code/in/rust/run_code").json()
+    name = language.partition("_")[0]
+    path = "/usr/local/bin:/usr/bin:/bin:/opt/tools/bin"
+    (templates / f"{name}.toml").write_text(f'read = ["{found}:/opt/tools"]\n\n[env]\nPATH = "{path}"\n')
+    return name
+
+
+@pytest.mark.parametrize(
+    ("language", "wrong", "said"),
+    [
+        ("rust", "fn main(){ x }", "cannot find value `x`"),
+        ("go", "package main\nfunc main(){ x() }", "undefined: x"),
+    ],
+)
+def test_a_template_with_a_toolchain_runs_its_language(
+    language: str, wrong: str, said: str, endpoint: str, server: Server
+) -> None:
+    route = f"/run_code/in/{toolchain(language, server)}/run_code"
+    # Go compiles its standard library first.
+    asked = {"language": language, "compile_timeout": 1200, "run_timeout": 1200}
+    told = raw(endpoint, {**asked, "code": COMPILED[language], "stdin": "6"}, route).json()
     assert (told["status"], told["run_result"]["stdout"]) == ("Success", "42\n"), told
-    told = raw(endpoint, {**asked, "code": "fn main(){ x }"}, "/run_code/in/rust/run_code").json()
+    told = raw(endpoint, {**asked, "code": wrong}, route).json()
     assert (told["status"], told["run_result"]) == ("Failed", None), told
-    assert "cannot find value `x`" in told["compile_result"]["stderr"]
+    assert said in told["compile_result"]["stderr"] + told["compile_result"]["stdout"]
 
 
 def test_a_compiler_tells_what_is_wrong(verl: ModuleType, endpoint: str) -> None:

@@ -18,7 +18,7 @@ from real_server import Server
 PLACE = Path(os.environ.get("PADDOCK_TEST_INTEGRATIONS", "")) / "rewards"
 VERIFIERS = PLACE / "skyrl-agent" / "skyrl_agent" / "tasks" / "verifiers"
 if not (PLACE / "complete").exists():
-    pytest.skip(f"no skyrl in {PLACE}", allow_module_level=True)
+    pytest.skip(f"rewards: no skyrl in {PLACE}", allow_module_level=True)
 
 
 def part(name: str, module: str) -> ModuleType:

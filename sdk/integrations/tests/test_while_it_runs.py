@@ -111,7 +111,7 @@ async def swe_rex_session() -> Running:
 
 
 async def nemo_gym() -> Running:
-    pytest.importorskip("nemo_gym.sandbox", reason="NeMo Gym needs Python 3.12")
+    pytest.importorskip("nemo_gym.sandbox", reason="nemo-gym: NeMo Gym needs Python 3.12")
     from nemo_gym.sandbox.providers.base import SandboxSpec
 
     from paddock_integrations.nemo_gym import PaddockProvider

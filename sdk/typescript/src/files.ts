@@ -3,7 +3,7 @@
 import { decode, toStream, type Data } from './bytes.js'
 import { LONG_PATIENCE_MS, type CallOptions, type Client } from './client.js'
 import { InvalidRequestError } from './errors.js'
-import { parseEntry, type FileEntry } from './models.js'
+import { parseEntry, parseResolved, type FileEntry, type ResolvedPath } from './models.js'
 import { nodePlatform } from './platform.js'
 import { call, open, pages, request, type QueryOf } from './routes.js'
 import { Watch } from './watch.js'
@@ -38,6 +38,8 @@ export interface WriteOptions extends FileOptions {
 export interface WriteFileOptions extends WriteOptions {
   /** Extended attributes of the user's namespace, by their names without `user.`. */
   attributes?: Readonly<Record<string, string>> | undefined
+  /** Write the file that a link leads to, as an editor does, and refuse one that the user may not write. Default: replace the link. */
+  followLinks?: boolean | undefined
 }
 
 export interface DownloadOptions extends FileOptions {
@@ -81,10 +83,13 @@ export class Files {
 
   /** Readers inside see the old file or the new one, never half of it. */
   async write(path: string, data: Data, options: WriteFileOptions = {}): Promise<FileEntry> {
-    const { mode, parents = true, user, attributes, signal } = options
+    const { mode, parents = true, user, attributes, followLinks, signal } = options
     return parseEntry(await call(this.#client, 'PUT /v1/sandboxes/{id}/files/content', {
       at: this.#at,
-      query: { path, mode: mode?.toString(8), parents: parents || undefined, user, attributes: attributes && JSON.stringify(attributes) },
+      query: {
+        path, mode: mode?.toString(8), parents: parents || undefined, user, attributes: attributes && JSON.stringify(attributes),
+        follow_links: followLinks || undefined,
+      },
       body: data,
       repeatable: true,
       patienceMs: LONG_PATIENCE_MS,
@@ -116,6 +121,12 @@ export class Files {
   async exists(path: string, options: FileOptions = {}): Promise<boolean> {
     const { user, signal } = options
     return (await call(this.#client, 'GET /v1/sandboxes/{id}/files/exists', { at: this.#at, query: { path, user }, signal })).exists
+  }
+
+  /** Where a path leads, through all links. Nothing has to be there: missing parts stay as they are written. */
+  async resolve(path: string, options: FileOptions = {}): Promise<ResolvedPath> {
+    const { user, signal } = options
+    return parseResolved(await call(this.#client, 'GET /v1/sandboxes/{id}/files/resolve', { at: this.#at, query: { path, user }, signal }))
   }
 
   /** With `parents` (the default) also missing directories above it, and content if it exists. */

@@ -51,6 +51,8 @@ export interface SandboxInfo {
   readonly tenant: string
   readonly template: string | undefined
   readonly image: string | undefined
+  /** The user that its image names for its processes. The sandbox has its own user all the same. */
+  readonly imageUser: string | undefined
   readonly snapshot: string | undefined
   readonly parent: string | undefined
   readonly workspace: string | undefined
@@ -178,6 +180,17 @@ export interface FileEntry {
   readonly attributes: Readonly<Record<string, string>>
 }
 
+/** Where a path leads, through all links. Parts that are missing stay as they are written. */
+export interface ResolvedPath {
+  /** Absolute, without links, `.` and `..`. */
+  readonly path: string
+  /** The file there; undefined if there is none. */
+  readonly entry: FileEntry | undefined
+  readonly exists: boolean
+  /** The path's exact bytes where they are not UTF-8. */
+  readonly pathBytes: Uint8Array | undefined
+}
+
 export interface FileEvent {
   /** `created`, `modified`, `deleted`, `moved_from`, `moved_to`, `attributes`, or `overflow`: list again. */
   readonly kind: string
@@ -266,6 +279,7 @@ export function parseSandbox(body: Schemas['Sandbox']): SandboxInfo {
     tenant: body.tenant ?? '',
     template: body.template ?? undefined,
     image: body.image ?? undefined,
+    imageUser: body.image_user ?? undefined,
     snapshot: body.snapshot ?? undefined,
     parent: body.parent ?? undefined,
     workspace: body.workspace ?? undefined,
@@ -415,6 +429,15 @@ export function parseEntry(body: Schemas['FileEntry']): FileEntry {
     resolved: body.resolved ?? undefined,
     pathBytes: typeof body.path_base64 === 'string' ? fromBase64(body.path_base64) : undefined,
     attributes: body.attributes ?? {},
+  }
+}
+
+export function parseResolved(body: Schemas['ResolvedPath']): ResolvedPath {
+  return {
+    path: body.path,
+    entry: body.entry ? parseEntry(body.entry) : undefined,
+    exists: Boolean(body.entry),
+    pathBytes: typeof body.path_base64 === 'string' ? fromBase64(body.path_base64) : undefined,
   }
 }
 

@@ -90,6 +90,17 @@ describe('read and write', () => {
   test('without parents a missing directory is told', async () => {
     await assert.rejects(box.files.write('no/such/place', 'x', { parents: false }), FileNotFoundError)
   })
+  test('paths are resolved, and files written through links', async () => {
+    await box.commands.run('mkdir -p /tmp/r/real && cd /tmp/r && ln -s real link && echo old > real/f && ln -s f real/g')
+    const found = await box.files.resolve('/tmp/r/link/../link/g')
+    assert.deepEqual([found.path, found.exists, found.entry?.size], ['/tmp/r/real/f', true, 4])
+    const missing = await box.files.resolve('/tmp/r/link/no/where')
+    assert.deepEqual([missing.path, missing.exists, missing.entry], ['/tmp/r/real/no/where', false, undefined])
+    await box.files.write('/tmp/r/link/g', 'new', { followLinks: true })
+    assert.equal((await box.commands.run('cat /tmp/r/real/f; readlink /tmp/r/real/g')).stdout, 'newf\n')
+    await box.files.chmod('/tmp/r/real/f', 0o444)
+    await assert.rejects(box.files.write('/tmp/r/real/f', 'x', { followLinks: true }), PermissionDeniedError)
+  })
   test('an unknown format is refused', async () => {
     await assert.rejects(box.files.read('x', { format: 'xml' as never }), InvalidRequestError)
   })

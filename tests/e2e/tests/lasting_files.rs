@@ -8,6 +8,7 @@ for_both_callers!(
     a_file_goes_in_and_comes_out,
     a_directory_goes_in_and_comes_out,
     attributes_go_in_with_a_file,
+    a_link_is_replaced_or_followed,
     standard_streams_stand_for_files_and_archives,
     hostile_links_and_pipes_stay_inside,
     mistakes_are_named,
@@ -58,11 +59,27 @@ fn attributes_go_in_with_a_file(caller: &Caller) -> Result<()> {
     // Of one file that goes in, and of nothing else.
     let directory = caller.directory("tree")?.display().to_string();
     let tree = format!("{id}:/workspace/tree");
-    for (from, to) in [(&inside, &source), (&directory, &tree)] {
-        let refused = server.run(["cp", flags[0], from, to])?;
-        ensure!(refused.exited(1)?.err().contains("--attribute is of one file"), "{refused:?}");
+    let files = [(&inside, &source), (&directory, &tree)];
+    for (flag, (from, to)) in
+        [flags[0], "--follow-links"].into_iter().flat_map(|flag| files.map(|both| (flag, both)))
+    {
+        let refused = server.run(["cp", flag, from, to])?;
+        ensure!(refused.exited(1)?.err().contains("are of one file"), "{refused:?}");
     }
     assert_eq!(server.script(&id, "ls /workspace")?.success()?, "report.csv\n");
+    Ok(())
+}
+
+fn a_link_is_replaced_or_followed(caller: &Caller) -> Result<()> {
+    let server = Server::start(caller)?;
+    let id = server.create(&[])?;
+    server.script(&id, "echo old > /tmp/real; ln -s /tmp/real /tmp/link")?.success()?;
+    let inside = format!("{id}:/tmp/link");
+    server.paddock(["cp", "--follow-links", "-", &inside])?.input("followed").finish()?.success()?;
+    let seen = "cat /tmp/real; echo; readlink /tmp/link || echo a file";
+    assert_eq!(server.script(&id, seen)?.success()?, "followed\n/tmp/real\n");
+    server.paddock(["cp", "-", &inside])?.input("replaced").finish()?.success()?;
+    assert_eq!(server.script(&id, seen)?.success()?, "followed\na file\n");
     Ok(())
 }
 

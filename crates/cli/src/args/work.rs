@@ -130,6 +130,9 @@ pub struct CpArgs {
     /// Give the file that goes in this extended attribute of the user's namespace: `user.NAME` inside; repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = values::pair)]
     pub attribute: Vec<(String, String)>,
+    /// Write the file that a link at the destination leads to, as an editor does [default: the link is replaced]
+    #[arg(long)]
+    pub follow_links: bool,
     /// Print what was copied as JSON; not with `-` as the destination
     #[arg(long)]
     pub json: bool,

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 pub fn execute(args: &CpArgs, caller: &mut Caller) -> Result<i32, CommandError> {
     let (source, destination) = (Place::parse(&args.source)?, Place::parse(&args.destination)?);
     let user = args.user.as_deref();
-    if !args.attribute.is_empty() && !matches!(destination, Place::Inside { .. }) {
+    if (args.follow_links || !args.attribute.is_empty()) && !matches!(destination, Place::Inside { .. }) {
         return Err(CopyError::AttributesOfNoFile("this copy leads out of one").into());
     }
     match (source, destination) {
@@ -41,8 +41,9 @@ pub fn execute(args: &CpArgs, caller: &mut Caller) -> Result<i32, CommandError> 
             Ok(if left_out.is_empty() { 0 } else { 1 })
         }),
         (from, Place::Inside { id, path }) => with_client(caller, async |client, caller| {
+            let (attributes, follow_links) = (attributes(args), args.follow_links);
             let destination =
-                Destination { client: &client, id: &id, path: &path, user, attributes: attributes(args) };
+                Destination { client: &client, id: &id, path: &path, user, attributes, follow_links };
             match from {
                 Place::Local(from) => destination.take_path(&from).await?,
                 _ => destination.take_stream(&Stream::stdin().map_err(CopyError::Standard)?).await?,

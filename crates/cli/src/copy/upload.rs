@@ -24,6 +24,8 @@ pub struct Destination<'a> {
     pub user: Option<&'a str>,
     /// Of one file: a JSON object.
     pub attributes: Option<String>,
+    /// Of one file.
+    pub follow_links: bool,
 }
 
 /// One file of this computer to the place that the target names, and the answer.
@@ -50,7 +52,7 @@ impl Destination<'_> {
     /// A file's bytes to that name, or a tar into it where it is a directory.
     pub async fn take_stream(&self, from: &Stream) -> Result<(), CopyError> {
         if self.is_directory().await? {
-            self.has_no_attributes("what comes from standard input is a tar")?;
+            self.is_of_no_file("what comes from standard input is a tar")?;
             let (call, upload) = self.archive_call(self.path).upload(TAR);
             let (sent, answered) = tokio::join!(pour_input(from, upload), self.client.done(call));
             answered?;
@@ -81,7 +83,7 @@ impl Destination<'_> {
     }
 
     async fn directory(&self, source: PathBuf, whole: &str) -> Result<(), CopyError> {
-        self.has_no_attributes("the source is a directory")?;
+        self.is_of_no_file("the source is a directory")?;
         let made = MakeDirectory { path: whole.to_string(), mode: None, parents: true };
         let target = Target::sandbox(self.id).part("files").part("directory").query_if("user", self.user);
         self.client.done(Call::new(Method::POST, target).json(&made)?).await?;
@@ -106,10 +108,10 @@ impl Destination<'_> {
         }
     }
 
-    fn has_no_attributes(&self, why: &'static str) -> Result<(), CopyError> {
-        match self.attributes {
-            Some(_) => Err(CopyError::AttributesOfNoFile(why)),
-            None => Ok(()),
+    fn is_of_no_file(&self, why: &'static str) -> Result<(), CopyError> {
+        match self.attributes.is_some() || self.follow_links {
+            true => Err(CopyError::AttributesOfNoFile(why)),
+            false => Ok(()),
         }
     }
 
@@ -152,6 +154,7 @@ impl Destination<'_> {
             .query("parents", "true")
             .query_if("mode", mode.as_deref())
             .query_if("attributes", self.attributes.as_deref())
+            .query_if("follow_links", self.follow_links.then_some("true"))
             .query_if("user", self.user);
         Call::new(Method::PUT, target)
     }

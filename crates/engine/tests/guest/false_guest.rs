@@ -240,3 +240,18 @@ async fn a_guest_that_does_not_say_who_it_is_cannot_be_taken_over() {
         Ok(_) => panic!("it was taken over"),
     }
 }
+
+/// A guest that was adopted from an older server would take no notice of `follow`, and would not understand `Resolve`.
+#[tokio::test]
+async fn an_older_guest_is_asked_to_resolve_nothing() {
+    let sandbox = sandbox_of_version(VERSION - 1, |exec| panic!("it was asked, in exec {exec}")).await;
+    let files = sandbox.files(User::Agent, None);
+    let refused = [
+        files.resolve("/tmp").await.err().unwrap(),
+        files.write_with("/tmp/x", None, false, &Default::default(), true).err().unwrap(),
+    ];
+    for error in refused {
+        assert_eq!((error.kind, error.code()), (FileErrorKind::Unsupported, "unsupported"));
+        assert!(error.to_string().contains("of an older paddock"), "{error}");
+    }
+}

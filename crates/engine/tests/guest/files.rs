@@ -237,3 +237,66 @@ while True:
     assert!(answer == content, "{} bytes", answer.len());
     sandbox.end(None).unwrap();
 }
+
+#[tokio::test]
+async fn with_follow_a_write_goes_through_links_and_needs_the_right_to_the_file() {
+    let (_place, sandbox) = sandbox().await;
+    run(
+        &sandbox,
+        1,
+        "mkdir -p real && echo old > real/file && chmod 640 real/file && ln -s real link && ln -s file real/again; \
+         echo mine > kept && chmod 444 kept; ln -s /etc/passwd theirs; ln -s loop loop; ln -s none dangling; mkfifo pipe",
+    )
+    .await;
+    let files = files(&sandbox);
+    let follow = async |path: &str| {
+        let mut upload = files.write_with(path, None, false, &Default::default(), true).unwrap();
+        upload.write(b"new").await.ok();
+        upload.finish().await
+    };
+    let entry = follow("link/again").await.unwrap();
+    assert_eq!((entry.path.as_str(), entry.kind, entry.mode), ("link/again", FileKind::File, 0o640));
+    assert_eq!(follow("dangling").await.unwrap().kind, FileKind::File);
+    assert_eq!(
+        run(&sandbox, 2, "cat real/file; readlink real/again; cat none; readlink dangling").await,
+        "newfile\nnewnone\n"
+    );
+    for (path, kind) in [
+        // Its directory is writable, and that is enough for a write without `follow`.
+        ("kept", FileErrorKind::Denied),
+        ("theirs", FileErrorKind::Denied),
+        ("loop", FileErrorKind::Invalid),
+        ("link", FileErrorKind::NotAFile),
+        ("link/", FileErrorKind::NotAFile),
+        ("pipe", FileErrorKind::NotAFile),
+        ("/dev/null", FileErrorKind::NotAFile),
+        ("real/file/x", FileErrorKind::NotADirectory),
+    ] {
+        assert_eq!(follow(path).await.unwrap_err().kind, kind, "{path}");
+    }
+    assert_eq!(run(&sandbox, 3, "cat kept; ls /dev/null; ls real").await, "mine\n/dev/null\nagain\nfile\n");
+    sandbox.end(None).unwrap();
+}
+
+#[tokio::test]
+async fn paths_are_resolved_inside() {
+    let (_place, sandbox) = sandbox().await;
+    run(&sandbox, 1, "mkdir -p a/b; ln -s a/b here; ln -s ../../../../etc up; ln -s loop loop; echo > a/f")
+        .await;
+    let files = files(&sandbox);
+    for (path, wanted, kind) in [
+        ("here", "/tmp/a/b", Some(FileKind::Directory)),
+        ("here/../f", "/tmp/a/f", Some(FileKind::File)),
+        ("here/new/file", "/tmp/a/b/new/file", None),
+        ("a/f/x", "/tmp/a/f/x", None),
+        // The root is the sandbox's, however many steps lead up.
+        ("up/passwd", "/etc/passwd", Some(FileKind::File)),
+        ("../../../..", "/", Some(FileKind::Directory)),
+    ] {
+        let found = files.resolve(path).await.unwrap();
+        assert_eq!((found.path.as_str(), found.entry.map(|entry| entry.kind)), (wanted, kind), "{path}");
+    }
+    assert_eq!(files.resolve("loop").await.unwrap_err().kind, FileErrorKind::Invalid);
+    assert_eq!(files.resolve(&"/x".repeat(3000)).await.unwrap_err().kind, FileErrorKind::Invalid);
+    sandbox.end(None).unwrap();
+}

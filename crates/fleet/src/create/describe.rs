@@ -129,6 +129,7 @@ impl Fleet {
             ImageName::Stranger => true,
         };
         let image_of_tenant = snapshot.map_or(unvouched, |snapshot| snapshot.image_of_tenant);
+        let mut image_user = None;
         if let Some(reference) = &image {
             let reach = match (image_of_tenant, owner) {
                 (false, _) => RegistryReach::Anywhere,
@@ -138,6 +139,7 @@ impl Fleet {
             let resolved = self.0.engine.image_for_others(reference, &reach).await?;
             env.extend(resolved.environment);
             cwd = cwd.or(resolved.cwd);
+            image_user = resolved.user;
             spec.root = Root::Directory { path: resolved.root };
         }
         env.extend(network_environment(&spec.network));
@@ -156,6 +158,7 @@ impl Fleet {
             state: SandboxState::Creating,
             template: None,
             image,
+            image_user,
             image_of_tenant,
             snapshot: snapshot.map(|snapshot| snapshot.id.clone()),
             pool: None,

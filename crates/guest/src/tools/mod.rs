@@ -1,7 +1,7 @@
 //! The host's file operations inside, each in a process of its own behind the layers of the work.
 //!
-//! - one file for each tool: [`read`], [`write`], [`list`], [`directory`], [`relocate`], [`remove`], [`mode`],
-//!   [`watch`], [`pack`], [`unpack`], [`connect`], [`manifest`], [`contents`], [`merge`], [`export`],
+//! - one file for each tool: [`read`], [`write`], [`resolve`], [`list`], [`directory`], [`relocate`], [`remove`],
+//!   [`mode`], [`watch`], [`pack`], [`unpack`], [`connect`], [`manifest`], [`contents`], [`merge`], [`export`],
 //!   [`import`]
 //! - [`node`]: a file as it is described to the host
 //! - [`user_attributes`]: extended attributes that are set and told with a file
@@ -29,6 +29,7 @@ mod pack;
 mod read;
 mod relocate;
 mod remove;
+mod resolve;
 mod start;
 mod streams;
 mod trail;
@@ -94,7 +95,10 @@ fn perform(tool: &Tool, reach: &Reach<'_>) -> Outcome<()> {
     };
     match tool {
         Tool::Read { path, offset, length } => read::read(path, *offset, *length),
-        Tool::Write { path, mode, parents, attributes } => write::write(path, *mode, *parents, attributes),
+        Tool::Write { path, mode, parents, attributes, follow } => {
+            write::write(path, *mode, *parents, attributes, *follow)
+        }
+        Tool::Resolve { path } => resolve::resolve(path),
         Tool::Stat { path } => node::stat(path),
         Tool::List { path, recursive, after, limit } => {
             list::list(path, *recursive, after.as_ref().map(|a| a.as_slice()), *limit as usize)

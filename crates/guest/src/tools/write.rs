@@ -1,39 +1,70 @@
 //! Writes a whole new file in place of the old one, or nothing.
 
-use super::{directory, node, shown, streams, user_attributes};
+use super::{directory, node, resolve, shown, streams, user_attributes};
 use crate::failure::{During, Failure, Outcome};
-use paddock_protocol::Attribute;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fchmod, openat, renameat, statat, unlinkat};
+use paddock_protocol::{Attribute, Node};
+use rustix::fs::{
+    Access, AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Uid, accessat, fchmod, fchown, openat, renameat,
+    statat, unlinkat,
+};
 use rustix::io::Errno;
+use serde_bytes::ByteBuf;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 
 const DEFAULT_MODE: u32 = 0o644;
 
-/// The old file or link is replaced; a link is not followed. A file that is replaced passes its mode on.
-pub fn write(path: &[u8], mode: Option<u32>, parents: bool, attributes: &[Attribute]) -> Outcome<()> {
-    let (parent, name) = split(path)?;
+/// The old file or link is replaced. A file that is replaced passes its mode on. A link is followed only with `follow`,
+/// and then a file that may not be written is not replaced either.
+pub fn write(
+    path: &[u8],
+    mode: Option<u32>,
+    parents: bool,
+    attributes: &[Attribute],
+    follow: bool,
+) -> Outcome<()> {
+    // A path that ends with a slash names no file, wherever it leads.
+    split(path)?;
+    let real = if follow { Some(resolve::real_path(path)?) } else { None };
+    let place = real.as_deref().unwrap_or(path);
+    let (parent, name) = split(place)?;
     if parents {
         directory::make_all(parent)?;
     }
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let folder = openat(CWD, parent, flags, Mode::empty()).during(|| format!("open {}", shown(parent)))?;
-    let mode = match (mode, statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)) {
-        (_, Ok(found)) if FileType::from_raw_mode(found.st_mode) == FileType::Directory => {
-            return Err(Failure { step: format!("{} is a directory", shown(path)), errno: Errno::ISDIR });
-        }
-        (Some(mode), _) => mode,
-        (None, Ok(found)) if FileType::from_raw_mode(found.st_mode) == FileType::RegularFile => found.st_mode,
-        (None, _) => DEFAULT_MODE,
-    };
+    let old = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).ok();
+    let kind = old.map(|old| FileType::from_raw_mode(old.st_mode));
+    if kind == Some(FileType::Directory) {
+        return Err(Failure { step: format!("{} is a directory", shown(path)), errno: Errno::ISDIR });
+    }
+    let old_file = old.filter(|_| kind == Some(FileType::RegularFile));
+    if follow && old.is_some() {
+        let may = match old_file {
+            Some(_) => accessat(&folder, name, Access::WRITE_OK, AtFlags::empty()),
+            // A device takes no content by a new file in its place.
+            None => Err(Errno::NXIO),
+        };
+        may.during(|| format!("write {}", shown(path)))?;
+    }
+    let mode = mode.or(old_file.map(|old| old.st_mode)).unwrap_or(DEFAULT_MODE);
     let (mut file, unfinished) = Unfinished::create(folder)?;
+    if let Some(old) = old_file.filter(|_| follow) {
+        keep_owner(&file, &old);
+    }
     user_attributes::set(&file, attributes, path)?;
     copy_pieces(&mut file, path)?;
     fchmod(&file, Mode::from_raw_mode(mode & 0o7777))
         .during(|| format!("set the mode of {}", shown(path)))?;
     unfinished.finish(name).during(|| format!("put {} in its place", shown(path)))?;
-    streams::answer(&node::look(path)?)
+    let written = node::look(place)?;
+    streams::answer(&Node { path: ByteBuf::from(path), ..written })
+}
+
+/// As when the old file had been opened and written. Only root may give a file away: another user gets it himself.
+fn keep_owner(file: &File, old: &Stat) {
+    let _ = fchown(file, Some(Uid::from_raw(old.st_uid)), Some(Gid::from_raw(old.st_gid)));
 }
 
 /// The directory and the last part of a path.

@@ -51,6 +51,20 @@ pub struct ResolvedLink {
     pub mode: u32,
 }
 
+/// Where a path leads, through all links. Parts that are missing stay as they are written.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct ResolvedPath {
+    /// Absolute, without links, `.` and `..`.
+    pub path: String,
+    /// The path's bytes in base64, only where they are not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path_base64: Option<String>,
+    /// The file there; left out if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entry: Option<FileEntry>,
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct FilePage {

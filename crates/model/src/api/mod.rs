@@ -39,7 +39,7 @@ pub use execs::{
 };
 pub use files::{
     ChangeMode, FileEntry, FileEvent, FileEventKind, FileKind, FilePage, MakeDirectory, MoveFile,
-    ResolvedLink, SignPath, SignedUrl,
+    ResolvedLink, ResolvedPath, SignPath, SignedUrl,
 };
 pub use jobs::{
     ArrayItem, AttemptEnd, BestOf, BestRule, Candidate, Job, JobArgs, JobArray, JobArtifact, JobArtifacts,

@@ -189,6 +189,9 @@ pub struct Sandbox {
     pub template: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
+    /// The user that its image names for its processes. A sandbox of an image has its own user all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_user: Option<String>,
     /// The snapshot that it began with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<String>,

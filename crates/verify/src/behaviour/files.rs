@@ -12,6 +12,7 @@ pub const CHECKS: &[Check] = &[
         title: "written and read back byte for byte, listed, looked at",
         run: written,
     },
+    Check { operations: &["resolve_path"], title: "links resolved, and written through", run: resolved },
     Check {
         operations: &["change_mode", "move_file", "delete_file"],
         title: "changed, moved, removed",
@@ -52,6 +53,20 @@ fn written(place: &Place) -> Result<()> {
     ensure!(exists.contains("false"), "{exists}");
     let missing = place.ask("GET", &content(place, "/tmp/verify/no"), None)?;
     ensure!(missing.status == 404, "a file that is not there: {}", missing.status);
+    Ok(())
+}
+
+fn resolved(place: &Place) -> Result<()> {
+    place.run(&place.id, "mkdir -p /tmp/verify/real && ln -sfn /tmp/verify/real /tmp/verify/link")?;
+    place.run(&place.id, "echo old > /tmp/verify/real/f && ln -sf f /tmp/verify/real/g")?;
+    let found = place.get(&place.of("/files/resolve?path=/tmp/verify/link/../link/g"))?;
+    ensure!(found["path"] == "/tmp/verify/real/f" && found["entry"]["kind"] == "file", "{found}");
+    let missing = place.get(&place.of("/files/resolve?path=/tmp/verify/link/no/where"))?;
+    ensure!(missing["path"] == "/tmp/verify/real/no/where" && missing.get("entry").is_none(), "{missing}");
+    let through = format!("{}&follow_links=true", content(place, "/tmp/verify/link/g"));
+    place.send("PUT", &through, b"new")?.expect(200)?;
+    let left = place.run(&place.id, "cat /tmp/verify/real/f; readlink /tmp/verify/real/g")?;
+    ensure!(left == "newf\n", "{left:?}");
     Ok(())
 }
 

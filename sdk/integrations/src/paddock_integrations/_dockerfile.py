@@ -14,14 +14,32 @@ from dataclasses import dataclass, field
 #: They describe an image to people and to other tools, and change nothing that runs in it.
 WITHOUT_EFFECT = {"LABEL", "EXPOSE", "MAINTAINER", "STOPSIGNAL"}
 KNOWN = {
-    *("FROM", "RUN", "COPY", "ADD", "ENV", "ARG", "WORKDIR", "USER", "SHELL", "CMD", "ENTRYPOINT", "VOLUME"),
+    *(
+        "FROM",
+        "RUN",
+        "COPY",
+        "ADD",
+        "ENV",
+        "ARG",
+        "WORKDIR",
+        "USER",
+        "SHELL",
+        "CMD",
+        "ENTRYPOINT",
+        "VOLUME",
+        "HEALTHCHECK",
+    ),
     *WITHOUT_EFFECT,
 }
 REFUSED = {
-    "HEALTHCHECK": "nothing asks for the health of a sandbox",
     "ONBUILD": "nothing is built upon the template by a Dockerfile",
 }
-FLAGS = {"FROM": {"platform"}, "COPY": {"chown", "chmod"}, "ADD": {"chown", "chmod"}}
+FLAGS = {
+    "HEALTHCHECK": {"interval", "timeout", "start-period", "start-interval", "retries"},
+    "FROM": {"platform"},
+    "COPY": {"chown", "chmod"},
+    "ADD": {"chown", "chmod"},
+}
 FLAG_REASONS = {
     ("RUN", "mount"): "a step of a build sees its own files alone",
     ("COPY", "from"): "files of other images and stages cannot be copied",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 from paddock import (
@@ -16,6 +16,7 @@ from paddock import (
     FileExists,
     FileNotFound,
     FilesystemError,
+    InvalidPath,
     NotADirectory,
     NotAFile,
     NotEmpty,
@@ -112,7 +113,8 @@ async def _made(lease: float | None, options: dict[str, Any]) -> AsyncSandbox:
     if lease is None or life is None:
         return await AsyncSandbox.create(**options)
     sandbox = await AsyncSandbox.create(**{**options, "ttl_seconds": first_life(life, lease)})
-    await hold(sandbox, life, lease)
+    async with killed_on_error(sandbox):
+        await hold(sandbox, life, lease)
     return sandbox
 
 
@@ -122,8 +124,47 @@ def make_now(*, lease_seconds: float | None = None, **options: Any) -> Sandbox:
     if lease_seconds is None or life is None:
         return Sandbox.create(**options)
     sandbox = Sandbox.create(**{**options, "ttl_seconds": first_life(life, lease_seconds)})
-    hold_now(sandbox, life, lease_seconds)
+    with killed_on_error_now(sandbox):
+        hold_now(sandbox, life, lease_seconds)
     return sandbox
+
+
+@asynccontextmanager
+async def killed_on_error(sandbox: AsyncSandbox) -> AsyncIterator[None]:
+    """A new sandbox that its maker cannot hand over is killed, instead of living until its time is over."""
+    try:
+        yield
+    except BaseException:
+        await asyncio.shield(_ended(sandbox))
+        raise
+
+
+@contextmanager
+def killed_on_error_now(sandbox: Sandbox) -> Iterator[None]:
+    """As `killed_on_error`, without an event loop."""
+    try:
+        yield
+    except BaseException:
+        # It has gone already, or its server has.
+        with suppress(PaddockError):
+            sandbox.kill()
+        raise
+
+
+async def _ended(sandbox: AsyncSandbox) -> None:
+    with suppress(PaddockError):
+        await sandbox.kill()
+
+
+async def make_placed(**options: Any) -> tuple[AsyncSandbox, str]:
+    """A new sandbox and its working directory."""
+    sandbox = await make(**options)
+    async with killed_on_error(sandbox):
+        return sandbox, await working_directory(sandbox)
+
+
+async def working_directory(sandbox: AsyncSandbox) -> str:
+    return (await sandbox.filesystem.resolve(".")).path
 
 
 async def make_within(seconds: float | None, late: set[asyncio.Task[AsyncSandbox]], **options: Any) -> AsyncSandbox:
@@ -154,42 +195,46 @@ async def _discarded(making: asyncio.Task[AsyncSandbox]) -> None:
         return
 
 
-async def run_to_end(sandbox: AsyncSandbox, command: str | Sequence[str], **options: Any) -> Result:
-    """A command that is killed when the caller is cancelled."""
-    process = await sandbox.exec(command, background=True, open_stdin=False, **options)
+async def run_to_end(
+    sandbox: AsyncSandbox, command: str | Sequence[str], *, stdin: str | bytes | None = None, **options: Any
+) -> Result:
+    """A command that is killed when the caller is cancelled. `stdin` is all of its input."""
+    starting = asyncio.create_task(sandbox.exec(command, background=True, open_stdin=stdin is not None, **options))
     try:
+        process = await asyncio.shield(starting)
+        if stdin is not None:
+            await _feed(process, stdin)
         return await process.wait()
     except asyncio.CancelledError:
-        await asyncio.shield(_killed(process))
+        await asyncio.shield(_killed(starting))
         raise
 
 
-async def _killed(process: AsyncProcess) -> None:
+async def _feed(process: AsyncProcess, stdin: str | bytes) -> None:
     try:
+        await process.write_stdin(stdin)
+        await process.close_stdin()
+    except PaddockError:
+        # A command need not read its input to the end.
+        if await process.poll() is None:
+            await _killed(process)
+            raise
+
+
+async def _killed(process: AsyncProcess | asyncio.Task[AsyncProcess]) -> None:
+    try:
+        if isinstance(process, asyncio.Task):
+            process = await process
         await process.kill()
     except PaddockError:
-        # The sandbox has gone, and the command with it.
+        # It did not start, or the sandbox has gone, and the command with it.
         return
 
 
 async def write_through(sandbox: AsyncSandbox, path: str, data: bytes, user: str | None = None) -> None:
-    """Writes a file as an editor does: through links, and not where the user may not write.
-
-    `Filesystem.write` puts a new file into the place of the old one, for which the right to its directory is enough.
-    """
-    found = await sandbox.exec(["/bin/sh", "-c", WRITE_TARGET, "sh", path], user=user)
-    if found.exit_code == NOT_WRITABLE:
-        raise PermissionError(errno.EACCES, "the file is not writable", path)
-    if found.exit_code != 0:
-        raise OSError(errno.ELOOP, found.stderr.strip() or str(found.cause), path)
+    """Writes a file as an editor does: through links, and not where the user may not write."""
     with builtin_file_errors(path):
-        await sandbox.filesystem.write(found.stdout, data, user=user)
-
-
-NOT_WRITABLE = 77
-WRITE_TARGET = (
-    f't=$(realpath -m -- "$1") || exit 1; if [ -f "$t" ] && [ ! -w "$t" ]; then exit {NOT_WRITABLE}; fi; printf %s "$t"'
-)
+        await sandbox.filesystem.write(path, data, user=user, follow_links=True)
 
 
 @contextmanager
@@ -197,11 +242,13 @@ def builtin_file_errors(path: str) -> Iterator[None]:
     """Paddock's errors of files as Python's own."""
     try:
         yield
-    except FilesystemError as error:
+    except (FilesystemError, InvalidPath) as error:
         raise builtin_file_error(error, path) from error
 
 
-def builtin_file_error(error: FilesystemError, path: str) -> OSError:
+def builtin_file_error(error: FilesystemError | InvalidPath, path: str) -> OSError:
+    if isinstance(error, InvalidPath):
+        return OSError(errno.ELOOP if "symbolic link" in error.message.lower() else errno.EINVAL, error.message, path)
     numbers = [
         (FileNotFound, errno.ENOENT),
         (PermissionDenied, errno.EACCES),

@@ -11,6 +11,7 @@ Deep Agents Code finds `paddock` among its sandbox providers by an entry point (
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 from deepagents.backends.protocol import (
@@ -36,7 +37,17 @@ from paddock import (
     SandboxNotFound,
 )
 
-from ._shared import Attached, check_alive, creation, make_now, one_stream, run_to_end, timeout_note, with_note
+from ._shared import (
+    Attached,
+    check_alive,
+    creation,
+    killed_on_error_now,
+    make_now,
+    one_stream,
+    run_to_end,
+    timeout_note,
+    with_note,
+)
 
 #: Seconds that a command may take where the agent names no time.
 DEFAULT_TIMEOUT_SECONDS = 30 * 60
@@ -62,8 +73,9 @@ class PaddockSandbox(BaseSandbox):
         self._sandbox = sandbox or make_now(**creation(options, made_by="deepagents"))
         self._attached = Attached(self._sandbox.id)
         self._default_timeout = default_timeout
-        # deepagents captures large outputs in the sandbox where it has a shell, coreutils and a place for them.
-        self.enable_capture_offload = self._sandbox.exec(MAKE_ARTIFACTS, user="root").ok
+        with killed_on_error_now(self._sandbox) if self._own else nullcontext():
+            # deepagents captures large outputs in the sandbox where it has a shell, coreutils and a place for them.
+            self.enable_capture_offload = self._sandbox.exec(MAKE_ARTIFACTS, user="root").ok
 
     def __enter__(self) -> PaddockSandbox:
         return self

@@ -13,7 +13,7 @@ from deepagents_code.integrations.sandbox_provider import (
 )
 from paddock import PaddockError, Sandbox, SandboxEnded, SandboxNotFound
 
-from ._shared import creation, make_now
+from ._shared import creation, killed_on_error_now, make_now
 from .deepagents import PaddockSandbox
 
 METADATA = SandboxProviderMetadata(
@@ -42,7 +42,9 @@ class PaddockProvider(SandboxProvider):
                 return PaddockSandbox(_alive(sandbox_id))
             options = {**kwargs, **({"snapshot": snapshot_name} if snapshot_name else {})}
             # Deep Agents Code ends it by `delete`, so that the backend does not.
-            return PaddockSandbox(make_now(**creation(options, made_by="deepagents")))
+            sandbox = make_now(**creation(options, made_by="deepagents"))
+            with killed_on_error_now(sandbox):
+                return PaddockSandbox(sandbox)
         except SandboxNotFound as error:
             raise SandboxNotFoundError(str(error)) from error
         except PaddockError as error:

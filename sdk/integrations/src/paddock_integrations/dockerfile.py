@@ -1,7 +1,8 @@
 """Templates from Dockerfiles: `name = await DockerfileTemplate("directory").build()` for `create(template=name)`.
 
 The Dockerfile becomes steps of a build by the server: RUN, COPY and ADD of files of the directory, ENV, ARG, WORKDIR,
-USER, SHELL, VOLUME, CMD and ENTRYPOINT of one stage. Everything else is refused with its line (`DockerfileError`).
+USER, SHELL, VOLUME, CMD and ENTRYPOINT of one stage. Everything else is refused with its line (`DockerfileError`), but
+for a HEALTHCHECK, which changes nothing that runs: it is left out, with a warning in the log.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 import platform
 import posixpath
 import re
@@ -28,8 +30,10 @@ from ._shared import make
 
 __all__ = ["DockerfileError", "DockerfileTemplate", "ImageSettings"]
 
+log = logging.getLogger("paddock_integrations")
+
 #: Goes into the name of a template, and changes when the same Dockerfile would become other steps.
-GENERATION = 1
+GENERATION = 2
 #: The sandbox that tells the settings of an image lives this long at most.
 LOOK_SECONDS = 300.0
 #: Asks a sandbox of the base image for its directory, its machine and its variables.
@@ -42,9 +46,11 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 @dataclass(frozen=True)
 class ImageSettings:
-    """What a base image brings. Its user is not among it: a sandbox of an image does not tell, and `root` begins."""
+    """What a base image brings."""
 
     cwd: str = "/"
+    #: As the image names it: a name or a number, and perhaps a group after a colon.
+    user: str = "root"
     env: Mapping[str, str] = field(default_factory=dict)
     machine: str = platform.machine()
 
@@ -78,6 +84,14 @@ class DockerfileTemplate:
         self._prefix = prefix
         self._client = client
         self.instructions = read(self._file.read_text())
+        for one in self.instructions:
+            if one.name == "HEALTHCHECK":
+                log.warning(
+                    "%s, line %d: HEALTHCHECK is left out: nothing asks for the health of a sandbox",
+                    self._file,
+                    one.line,
+                )
+        self.instructions = [one for one in self.instructions if one.name != "HEALTHCHECK"]
         self.image, self._platform = _base(self.instructions, self._arguments)
 
     def name(self) -> str:
@@ -121,6 +135,7 @@ class DockerfileTemplate:
         options: dict[str, Any] = {"network": "none", "ttl_seconds": LOOK_SECONDS, "client": self._client}
         async with await make(image=self.image, **options) as sandbox:
             seen = await sandbox.exec(["/bin/sh", "-c", LOOK])
+            user = (await sandbox.info()).image_user
         if not seen.ok:
             raise self.instructions[0].refuse(f"{self.image} cannot run /bin/sh, which every step needs: {seen.stderr}")
         cwd, machine, *variables = seen.stdout.splitlines()
@@ -131,6 +146,7 @@ class DockerfileTemplate:
         env = dict(line.split("=", 1) for line in variables if re.match(r"[A-Za-z_]\w*=", line))
         return ImageSettings(
             cwd="/" if cwd == OWN_DIRECTORY else cwd,
+            user=user or "root",
             env={name: value for name, value in env.items() if name not in OWN_VARIABLES},
             machine=machine,
         )
@@ -142,6 +158,7 @@ class DockerfileTemplate:
         for one in self.instructions:
             if one.name == "FROM":
                 begun = True
+                reading.set_user(one, settings.user)
                 continue
             if one.name == "ARG" and not begun:
                 reading.global_argument(one)
@@ -189,6 +206,7 @@ class _Reading:
         self._command: list[str] | None = None
         self._context, self._place = context, place
         self.archives: list[Path] = []
+        # Docker makes a missing directory for root, whoever works in it.
         self.made: list[dict[str, Any]] = [
             {"kind": "user", "name": "root"},
             {"kind": "workdir", "path": self._cwd},
@@ -305,11 +323,18 @@ class _Reading:
         self.made += [{"kind": "user", "name": self._user}] if around else []
 
     def _set_user(self, one: Instruction) -> None:
-        name, _, group = one_word(one, self._variables).partition(":")
-        if group and group != name:
+        self.set_user(one, one_word(one, self._variables))
+
+    def set_user(self, one: Instruction, text: str) -> None:
+        name, _, group = text.partition(":")
+        user = "root" if name == "0" else name
+        if name.isdigit() and group.isdigit() and user != "root":
+            user = text
+        elif group and group != name and not {name, group} <= {"0", "root"}:
             raise one.refuse(f"the group {group} cannot be chosen: a user works in the groups of the image")
-        self._user = "root" if name == "0" else name
-        self.made.append({"kind": "user", "name": self._user})
+        if user != self._user:
+            self._user = user
+            self.made.append({"kind": "user", "name": user})
 
     def _set_shell(self, one: Instruction) -> None:
         words = one.exec_form()

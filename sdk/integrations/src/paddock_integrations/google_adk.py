@@ -14,7 +14,7 @@ from ._shared import (
     builtin_file_errors,
     check_alive,
     creation,
-    make,
+    make_placed,
     run_to_end,
     timeout_note,
     with_note,
@@ -47,9 +47,7 @@ class PaddockEnvironment(BaseEnvironment):
     async def initialize(self) -> None:
         if self._attached is not None:
             return
-        sandbox = await make(**self._options)
-        found = await sandbox.exec(["/bin/sh", "-c", "pwd -P"])
-        self._working_dir = found.stdout.removesuffix("\n")
+        sandbox, self._working_dir = await make_placed(**self._options)
         self._attached = Attached(sandbox.id)
         self._attached.know(sandbox)
         self.is_initialized = True

@@ -13,7 +13,7 @@ from harbor.models.task.config import NetworkMode, NetworkPolicy
 from paddock import AsyncSandbox, BuildLogEntry, SandboxEnded, SandboxNotFound
 
 from ._lease import LEASE_SECONDS, outlive
-from ._shared import check_alive, creation, make, run_to_end, timeout_note, with_note
+from ._shared import check_alive, creation, killed_on_error, make, run_to_end, timeout_note, with_note
 from .dockerfile import DockerfileTemplate
 
 #: A trial may take hours; its sandbox ends by itself after a day.
@@ -133,8 +133,13 @@ class PaddockEnvironment(BaseEnvironment):
             metadata={"session": self.session_id[:200]},
         )
         self._sandbox = await make(**creation(options, made_by="harbor"))
-        await self.ensure_dirs(self._mount_targets(writable_only=True))
-        await self._upload_environment_dir_after_start()
+        try:
+            async with killed_on_error(self._sandbox):
+                await self.ensure_dirs(self._mount_targets(writable_only=True))
+                await self._upload_environment_dir_after_start()
+        except BaseException:
+            self._sandbox = None
+            raise
 
     async def stop(self, delete: bool) -> None:
         """Kills the sandbox, or with `delete=False` hibernates it: its files stay until its time to live is over."""

@@ -6,11 +6,15 @@ wrote is there, and no sample sees another one.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import posixpath
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -29,7 +33,18 @@ from paddock import AsyncSandbox, Forbidden, GuestLost, RequirementNotMet, Resul
 from pydantic import BaseModel, ConfigDict, Field
 
 from ._lease import LEASE_SECONDS, checked, hold, prolong
-from ._shared import Attached, builtin_file_errors, creation, make, run_to_end, timeout_note, with_note, write_through
+from ._shared import (
+    Attached,
+    builtin_file_errors,
+    creation,
+    killed_on_error,
+    make,
+    run_to_end,
+    timeout_note,
+    with_note,
+    working_directory,
+    write_through,
+)
 
 FRAMEWORK = "inspect-ai"
 GONE = (SandboxEnded, SandboxNotFound, GuestLost)
@@ -71,12 +86,24 @@ class PaddockConfig(BaseModel):
         return hash(self.model_dump_json())
 
 
+@dataclass
+class Prepared:
+    """The sandbox that the samples of one configuration are forked from."""
+
+    attached: Attached
+    working_dir: str
+    #: When it was last given its time to live.
+    renewed: float = dataclass_field(default_factory=time.monotonic)
+
+
 @sandboxenv(name="paddock")
 class PaddockSandboxEnvironment(SandboxEnvironment):
-    #: By configuration, the sandbox that samples are forked from, and its working directory.
-    _prepared: dict[str, tuple[Attached, str]] = {}  # noqa: RUF012
-    #: When it was last given its time to live, by the same configuration.
-    _renewed: dict[str, float] = {}  # noqa: RUF012
+    #: By configuration, the sandbox that samples are forked from.
+    _prepared: dict[str, Prepared] = {}  # noqa: RUF012
+    #: Of each event loop, by configuration: held while a sandbox is prepared.
+    _preparing: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Lock]] = (
+        weakref.WeakKeyDictionary()  # noqa: RUF012
+    )
 
     def __init__(self, sandbox: AsyncSandbox, working_dir: str) -> None:
         super().__init__()
@@ -92,16 +119,16 @@ class PaddockSandboxEnvironment(SandboxEnvironment):
         cls, task_name: str, config: BaseModel | str | None, metadata: dict[str, str]
     ) -> dict[str, SandboxEnvironment]:
         settings, key = read_config(config), _key(config)
-        if key not in cls._prepared:
-            await cls._prepare(config)
+        prepared = await cls._prepare(config)
         try:
-            sandbox = await cls._fork(key, settings)
+            sandbox = await cls._fork(prepared, settings)
         except GONE:
-            # It was killed, or the task outlives it.
-            del cls._prepared[key]
-            await cls._prepare(config)
-            sandbox = await cls._fork(key, settings)
-        return {"default": cls(sandbox, cls._prepared[key][1])}
+            # It was killed, or the task outlives it. The first sample that sees so makes it anew for all.
+            if cls._prepared.get(key) is prepared:
+                del cls._prepared[key]
+            prepared = await cls._prepare(config)
+            sandbox = await cls._fork(prepared, settings)
+        return {"default": cls(sandbox, prepared.working_dir)}
 
     @classmethod
     async def sample_cleanup(
@@ -118,7 +145,7 @@ class PaddockSandboxEnvironment(SandboxEnvironment):
     async def task_cleanup(cls, task_name: str, config: BaseModel | str | None, cleanup: bool) -> None:
         prepared = cls._prepared.pop(_key(config), None)
         if prepared is not None and cleanup:
-            await _end(await prepared[0].here())
+            await _end(await prepared.attached.here())
 
     @classmethod
     async def cli_cleanup(cls, id: str | None) -> None:
@@ -163,10 +190,7 @@ class PaddockSandboxEnvironment(SandboxEnvironment):
         where = self._inside(cwd) if cwd is not None else None
         options: dict[str, Any] = {"env": env, "cwd": where, "user": user, "timeout_seconds": timeout}
         with _unavailable():
-            if input is None:
-                result = await run_to_end(self.sandbox, cmd, **options)
-            else:
-                result = await self.sandbox.exec(cmd, stdin=input, **options)
+            result = await run_to_end(self.sandbox, cmd, stdin=input, **options)
         return _exec_result(result, cmd, user, timeout)
 
     async def write_file(self, file: str, contents: str | bytes) -> None:
@@ -193,37 +217,40 @@ class PaddockSandboxEnvironment(SandboxEnvironment):
         return posixpath.join(self._working_dir, path)
 
     @classmethod
-    async def _prepare(cls, config: BaseModel | str | None) -> None:
+    async def _prepare(cls, config: BaseModel | str | None) -> Prepared:
         settings, key = read_config(config), _key(config)
-        if key in cls._prepared:
-            return
+        locks = cls._preparing.setdefault(asyncio.get_running_loop(), {})
+        async with locks.setdefault(key, asyncio.Lock()):
+            if key not in cls._prepared:
+                cls._prepared[key] = await cls._prepare_one(settings)
+            return cls._prepared[key]
+
+    @classmethod
+    async def _prepare_one(cls, settings: PaddockConfig) -> Prepared:
         options = settings.model_dump(exclude={"setup", "setup_timeout", "ttl_seconds"}, exclude_none=True)
         options["ttl_seconds"] = SETUP_TTL_SECONDS
         options["lease_seconds"] = settings.lease_seconds
         sandbox = await _create(options)
-        try:
+        async with killed_on_error(sandbox):
             for command in settings.setup:
                 _succeeded(command, await sandbox.exec(command, timeout_seconds=settings.setup_timeout))
-            found = await sandbox.exec(["/bin/sh", "-c", "pwd -P"])
+            where = await working_directory(sandbox)
             await prolong(sandbox, PREPARED_TTL_SECONDS)
-            prepared = Attached(sandbox.id)
-            prepared.know(sandbox)
-            cls._prepared[key] = (prepared, found.stdout.removesuffix("\n"))
-            cls._renewed[key] = time.monotonic()
-        except BaseException:
-            await _end(sandbox)
-            raise
+        attached = Attached(sandbox.id)
+        attached.know(sandbox)
+        return Prepared(attached, where)
 
     @classmethod
-    async def _fork(cls, key: str, settings: PaddockConfig) -> AsyncSandbox:
-        sandbox = await cls._prepared[key][0].here()
-        if time.monotonic() - cls._renewed[key] > RENEWED_SECONDS:
-            cls._renewed[key] = time.monotonic()
+    async def _fork(cls, prepared: Prepared, settings: PaddockConfig) -> AsyncSandbox:
+        sandbox = await prepared.attached.here()
+        if time.monotonic() - prepared.renewed > RENEWED_SECONDS:
+            prepared.renewed = time.monotonic()
             await prolong(sandbox, PREPARED_TTL_SECONDS)
         life, lease = settings.ttl_seconds, checked(settings.lease_seconds, {})
         metadata = {"framework": FRAMEWORK}
         fork = await sandbox.fork(ttl_seconds=life if lease is None else min(life, lease), metadata=metadata)
-        await hold(fork, life, lease)
+        async with killed_on_error(fork):
+            await hold(fork, life, lease)
         return fork
 
 

@@ -277,7 +277,8 @@ class PaddockSession(BaseSandboxSession):
             raise WorkspaceArchiveWriteError(path=root, context={"member": error.member}, cause=error) from error
         where = shlex.quote(sandbox_path_str(root))
         try:
-            read = await self.sandbox.exec(f"mkdir -p {where} && tar -C {where} -xf -", cwd="/", stdin=content)
+            command = f"mkdir -p {where} && tar -C {where} -xf -"
+            read = await run_to_end(self.sandbox, command, cwd="/", stdin=content)
         except PaddockError as error:
             raise WorkspaceArchiveWriteError(path=root, cause=error) from error
         if not read.ok:
@@ -378,6 +379,8 @@ async def _found(state: PaddockSessionState) -> AsyncSandbox | None:
         return sandbox
     except (SandboxEnded, SandboxNotFound):
         return None
+    except PaddockError as error:
+        raise WorkspaceStartError(path=Path("/"), message=str(error), cause=error) from error
 
 
 def _transport(command: Sequence[str | Path], error: PaddockError) -> ExecTransportError:

@@ -9,13 +9,23 @@ result = await agent.run("...", workspace=PaddockWorkspace(template="code-interp
 from __future__ import annotations
 
 import asyncio
+import errno
 import posixpath
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import paddock
-from paddock import AsyncSandbox, GuestLost, Result, SandboxEnded, SandboxNotFound, TemplateNotFound
+from paddock import (
+    AsyncSandbox,
+    FilesystemError,
+    GuestLost,
+    InvalidPath,
+    Result,
+    SandboxEnded,
+    SandboxNotFound,
+    TemplateNotFound,
+)
 from pydantic_ai.workspaces import (
     CommandResult,
     FileEntry,
@@ -25,7 +35,7 @@ from pydantic_ai.workspaces import (
     WorkspaceUnavailableError,
 )
 
-from ._shared import Attached, builtin_file_errors, creation, make, run_to_end, write_through
+from ._shared import Attached, builtin_file_errors, creation, make, run_to_end, working_directory, write_through
 
 PROVIDER = "paddock"
 GONE = (SandboxEnded, SandboxNotFound, GuestLost)
@@ -70,8 +80,7 @@ class PaddockWorkspace:
     async def working_dir(self) -> str:
         async with self._sandbox() as sandbox:
             if self._working_dir is None:
-                found = _checked(await sandbox.exec(["/bin/sh", "-c", "pwd -P"]))
-                self._working_dir = found.stdout.removesuffix("\n")
+                self._working_dir = await working_directory(sandbox)
             else:
                 await _alive(sandbox)
             return self._working_dir
@@ -142,14 +151,16 @@ class PaddockWorkspace:
 
     async def exists(self, path: str) -> bool:
         async with self._sandbox() as sandbox:
-            return (await sandbox.exec(["/bin/sh", "-c", 'test -e "$1"', "sh", _absolute(path)])).exit_code == 0
+            try:
+                return (await sandbox.filesystem.resolve(_absolute(path))).exists
+            except (FilesystemError, InvalidPath):
+                # Links that go round in a circle, and directories that the user may not search.
+                return False
 
     async def realpath(self, path: str) -> str:
         async with self._sandbox() as sandbox:
-            found = _checked(await sandbox.exec(["realpath", "-m", "--", _absolute(path)]))
-        if found.exit_code != 0:
-            raise OSError(f"{path}: {found.stderr.strip() or found.cause}")
-        return found.stdout.removesuffix("\n")
+            with builtin_file_errors(path):
+                return (await sandbox.filesystem.resolve(_absolute(path))).path
 
     @asynccontextmanager
     async def _sandbox(self) -> AsyncIterator[AsyncSandbox]:
@@ -207,12 +218,9 @@ async def _alive(sandbox: AsyncSandbox) -> None:
 async def _entry(sandbox: AsyncSandbox, path: str) -> FileEntry:
     """Of the file that a link leads to."""
     with builtin_file_errors(path):
-        found = await sandbox.filesystem.stat(path)
-        if found.kind == "link":
-            real = await sandbox.exec(["realpath", "-e", "--", path])
-            if real.exit_code != 0:
-                raise FileNotFoundError(f"{path}: {real.stderr.strip()}")
-            found = await sandbox.filesystem.stat(real.stdout.removesuffix("\n"))
+        found = (await sandbox.filesystem.resolve(path)).entry
+    if found is None:
+        raise FileNotFoundError(errno.ENOENT, "no such file or directory", path)
     return _described(path, found)
 
 

@@ -17,7 +17,7 @@ from strands.types.tools import AgentTool
 from strands.vended_tools.file_editor import make_file_editor
 from strands.vended_tools.shell import make_shell
 
-from ._shared import Attached, builtin_file_errors, check_alive, creation, make_now, write_through
+from ._shared import Attached, builtin_file_errors, check_alive, creation, killed_on_error_now, make_now, write_through
 
 #: Interpreters by the names that models use for them; any other name is looked up in the sandbox's PATH.
 INTERPRETERS = {"python": "python3", "javascript": "node", "shell": "sh"}
@@ -36,7 +36,8 @@ class PaddockSandbox(Sandbox):
         made = make_now(**creation(options, made_by="strands"))
         self.id = made.id
         self._attached = Attached(made.id)
-        self.working_dir = made.exec(["/bin/sh", "-c", "pwd -P"]).stdout.removesuffix("\n")
+        with killed_on_error_now(made):
+            self.working_dir = made.filesystem.resolve(".").path
 
     async def __aenter__(self) -> PaddockSandbox:
         return self

@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     from ._findings import Finding
     from ._jobs import JobArtifact, JobBest, JobInfo, JobTask
     from ._models import Cause, CodeError, CodeResult, End, Execution, Idle, Result, SandboxInfo, Usage, UsageSample
-    from ._models_files import FileEntry, FileEvent, ResolvedLink
+    from ._models_files import FileEntry, FileEvent, ResolvedLink, ResolvedPath
     from ._models_more import (
         Change,
         CodeContext,
@@ -189,6 +189,7 @@ __all__ = [
     "QuotaExceeded",
     "RequirementNotMet",
     "ResolvedLink",
+    "ResolvedPath",
     "ResourceInfo",
     "ResourceNotFound",
     "Resources",
@@ -264,7 +265,7 @@ _MODULES = {
     "._findings": "Finding",
     "._jobs": "JobArtifact JobBest JobInfo JobTask",
     "._models": "Cause CodeError CodeResult End Execution Idle Result SandboxInfo Usage UsageSample",
-    "._models_files": "FileEntry FileEvent ResolvedLink",
+    "._models_files": "FileEntry FileEvent ResolvedLink ResolvedPath",
     "._models_more": (
         "Change CodeContext Limits MergeConflict MergeReport Network NetworkDecision PortRight Snapshot TerminalSize"
     ),

@@ -109,6 +109,8 @@ class SandboxInfo:
     tenant: str
     template: Optional[str]
     image: Optional[str]
+    #: The user that its image names for its processes. The sandbox has its own user all the same.
+    image_user: Optional[str]
     snapshot: Optional[str]
     parent: Optional[str]
     workspace: Optional[str]
@@ -142,6 +144,7 @@ class SandboxInfo:
             tenant=body.get("tenant", ""),
             template=body.get("template"),
             image=body.get("image"),
+            image_user=body.get("image_user"),
             snapshot=body.get("snapshot"),
             parent=body.get("parent"),
             workspace=body.get("workspace"),

@@ -73,6 +73,31 @@ class FileEntry:
 
 
 @dataclass(frozen=True)
+class ResolvedPath:
+    """Where a path leads, through all links. Parts that are missing stay as they are written."""
+
+    #: Absolute, without links, `.` and `..`.
+    path: str
+    #: The file there; None if there is none.
+    entry: Optional[FileEntry] = None
+    #: The path's exact bytes where they are not UTF-8.
+    path_bytes: Optional[bytes] = None
+
+    @property
+    def exists(self) -> bool:
+        return self.entry is not None
+
+    @classmethod
+    def parse(cls, body: Json) -> ResolvedPath:
+        encoded, entry = body.get("path_base64"), body.get("entry")
+        return cls(
+            path=body["path"],
+            entry=FileEntry.parse(entry) if entry is not None else None,
+            path_bytes=base64.b64decode(encoded) if encoded is not None else None,
+        )
+
+
+@dataclass(frozen=True)
 class FileEvent:
     #: `created`, `modified`, `deleted`, `moved_from`, `moved_to`, `attributes`, or `overflow`: list again.
     kind: str

@@ -126,3 +126,19 @@ def test_signed_addresses(sandbox: Sandbox, server: Server) -> None:
         assert http.put(writing, content=b"new").is_success
         assert not http.put(reading, content=b"never").is_success
     assert sandbox.files.read("/tmp/s") == "new"
+
+
+def test_paths_are_resolved_and_written_through(sandbox: Sandbox) -> None:
+    files = sandbox.files
+    sandbox.exec("mkdir -p /tmp/r/real && cd /tmp/r && ln -s real link && echo old > real/f && ln -s f real/g")
+    found = files.resolve("/tmp/r/link/../link/g")
+    assert (found.path, found.exists, found.entry and found.entry.size) == ("/tmp/r/real/f", True, 4)
+    missing = files.resolve("/tmp/r/link/no/where")
+    assert (missing.path, missing.exists, missing.entry) == ("/tmp/r/real/no/where", False, None)
+    assert files.write("/tmp/r/link/g", "new", follow_links=True).path == "/tmp/r/link/g"
+    assert sandbox.exec("cat /tmp/r/real/f; readlink /tmp/r/real/g").stdout == "newf\n"
+    files.write("/tmp/r/link/g", "in the place of the link")
+    assert sandbox.exec("cat /tmp/r/real/f; test -L /tmp/r/real/g || echo a file").stdout == "newa file\n"
+    files.chmod("/tmp/r/real/f", 0o444)
+    with pytest.raises(paddock.PermissionDenied):
+        files.write("/tmp/r/real/f", "x", follow_links=True)

@@ -267,6 +267,11 @@ export interface paths {
         };
         post: operations["move_file"];
     };
+    "/v1/sandboxes/{id}/files/resolve": {
+        parameters: {
+        };
+        get: operations["resolve_path"];
+    };
     "/v1/sandboxes/{id}/files/sign": {
         parameters: {
         };
@@ -2311,6 +2316,14 @@ export interface components {
             /** @description Absolute, and without links. */
             path: string;
         };
+        /** @description Where a path leads, through all links. Parts that are missing stay as they are written. */
+        ResolvedPath: {
+            entry?: components["schemas"]["FileEntry"] | null;
+            /** @description Absolute, without links, `.` and `..`. */
+            path: string;
+            /** @description The path's bytes in base64, only where they are not UTF-8. */
+            path_base64?: string | null;
+        };
         Resource: {
             name: string;
             secrets?: {
@@ -2370,6 +2383,8 @@ export interface components {
             id: string;
             idle?: components["schemas"]["Idle"] | null;
             image?: string | null;
+            /** @description The user that its image names for its processes. A sandbox of an image has its own user all the same. */
+            image_user?: string | null;
             limits: Record<string, never>;
             metadata: {
                 [key: string]: string;
@@ -4129,6 +4144,7 @@ export interface operations {
         parameters: {
             query: {
                 attributes?: string;
+                follow_links?: boolean;
                 mode?: string;
                 parents?: boolean;
                 path: string;
@@ -4231,6 +4247,24 @@ export interface operations {
             200: {
                 content: {
                     "application/json": components["schemas"]["FileEntry"];
+                };
+            };
+        };
+    };
+    resolve_path: {
+        parameters: {
+            query: {
+                path: string;
+                user?: string;
+            };
+            path: {
+                id: string;
+            };
+        };
+        responses: {
+            200: {
+                content: {
+                    "application/json": components["schemas"]["ResolvedPath"];
                 };
             };
         };

@@ -161,6 +161,7 @@ impl Destination<'_> {
             parents: true,
             user: self.user.name.clone(),
             attributes: self.attributes.clone(),
+            ..WriteOptions::default()
         };
         let (fleet, id) = (self.inside.fleet(), self.inside.id());
         let path = self.user.path(path)?;

@@ -16,7 +16,7 @@ from .client import LONG_PATIENCE, Client, lines_of, quoted
 
 if TYPE_CHECKING:
     from .._models import Json
-    from .._models_files import FileEntry, FileEvent
+    from .._models_files import FileEntry, FileEvent, ResolvedPath
 
 #: A watch is given up after so many lines in a row that should have said that the server lives.
 LINES_MISSED = 3
@@ -59,16 +59,19 @@ class Filesystem:
         parents: bool = True,
         user: Optional[str] = None,
         attributes: Optional[Mapping[str, str]] = None,
+        follow_links: bool = False,
     ) -> FileEntry:
         """Text (as UTF-8), bytes or what an open file still has. Readers inside see the old file or the new one,
         never half of it; missing directories are made unless `parents` is False. `attributes` are extended
-        attributes of the user's namespace, by their names without `user.`."""
+        attributes of the user's namespace, by their names without `user.`. A link is replaced; with `follow_links` the
+        file that it leads to is written, as by an editor, and one that the user may not write is refused."""
         query = given(
             path=path,
             mode=None if mode is None else f"{mode:o}",
             parents="true" if parents else None,
             user=user,
             attributes=json_module.dumps(dict(attributes)) if attributes else None,
+            follow_links="true" if follow_links else None,
         )
         content, repeatable = _body(data)
         body = self._client.call(
@@ -104,6 +107,11 @@ class Filesystem:
     def exists(self, path: str, *, user: Optional[str] = None) -> bool:
         body = self._client.call("GET", f"{self._path}/exists", query=given(path=path, user=user))
         return bool(body["exists"])
+
+    def resolve(self, path: str, *, user: Optional[str] = None) -> ResolvedPath:
+        """Where a path leads, through all links. Nothing has to be there: missing parts stay as they are written."""
+        body = self._client.call("GET", f"{self._path}/resolve", query=given(path=path, user=user))
+        return _resolved(body)
 
     def make_directory(
         self, path: str, *, mode: Optional[int] = None, parents: bool = True, user: Optional[str] = None
@@ -386,3 +394,9 @@ def _file_event(kind: str, path: str) -> FileEvent:
     from .._models_files import FileEvent
 
     return FileEvent(kind, path)
+
+
+def _resolved(body: Json) -> ResolvedPath:
+    from .._models_files import ResolvedPath
+
+    return ResolvedPath.parse(body)
