@@ -1,5 +1,6 @@
 //! A build from its request to its end. It runs in a task of the server; a server that ends takes its builds along.
 
+use super::super::capacity::free_bytes;
 use super::super::record::now_ms;
 use super::super::request::{invalid, shorten};
 use super::super::{Actor, Fleet, FleetError, Kind, blocking};
@@ -39,6 +40,7 @@ pub struct NewBuild {
     pub tags: Vec<String>,
     pub cpus: Option<f64>,
     pub memory_bytes: Option<u64>,
+    pub min_free_disk_bytes: Option<u64>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -50,6 +52,8 @@ pub(super) struct BuildBody {
     cpus: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     memory_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    min_free_disk_bytes: Option<u64>,
     /// True once its steps are known.
     #[serde(default)]
     described: bool,
@@ -92,6 +96,7 @@ impl Fleet {
             tags.push(DEFAULT_TAG.into());
         }
         tags.iter().try_for_each(|tag| check_tag(tag))?;
+        self.check_free_disk(new.min_free_disk_bytes)?;
         let _guard = self.0.templates.changing();
         let template = self.template_or_new(actor, name)?;
         let body = BuildBody {
@@ -100,6 +105,7 @@ impl Fleet {
             tags,
             cpus: new.cpus,
             memory_bytes: new.memory_bytes,
+            min_free_disk_bytes: new.min_free_disk_bytes,
             described: false,
             refused: false,
             finished_ms: None,
@@ -144,6 +150,8 @@ impl Fleet {
         }
         (request.cpus, request.memory_bytes) =
             (request.cpus.or(body.cpus), request.memory_bytes.or(body.memory_bytes));
+        request.min_free_disk_bytes = request.min_free_disk_bytes.or(body.min_free_disk_bytes);
+        self.check_free_disk(request.min_free_disk_bytes)?;
         let (parent, reach) = self.parent(actor, &request)?;
         let login = login(actor, &mut request)?;
         let uploads = uploads::directory(self.state_dir(), &actor.tenant);
@@ -176,6 +184,20 @@ impl Fleet {
             running.task = Some(task.abort_handle());
         }
         Ok(shown(&row, &body))
+    }
+
+    /// A sandbox cannot write more than the disk below all of them has room for.
+    fn check_free_disk(&self, wanted: Option<u64>) -> Result<(), FleetError> {
+        let (Some(wanted), Some(free)) = (wanted, free_bytes(self.state_dir())) else {
+            return Ok(());
+        };
+        if wanted <= free {
+            return Ok(());
+        }
+        let message = format!(
+            "min_free_disk_bytes: {wanted} are more than the {free} that this server's disk has free"
+        );
+        Err(invalid(message).hint("ask for less, or for more room on the server"))
     }
 
     /// The steps of a build were refused: it waits for others, and makes room where there is none.

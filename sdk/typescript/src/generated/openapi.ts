@@ -699,6 +699,13 @@ export interface components {
              */
             memory_bytes?: number | null;
             /**
+             * Format: int64
+             * @description What each of its sandboxes can write at least. Their disk has this limit, where that of the default or of the template that the
+             *     build begins with is smaller; more than the server's disk has free is refused.
+             * @default null
+             */
+            min_free_disk_bytes?: number | null;
+            /**
              * @description The template's name among the tenant's own; `NAME:TAG` names a tag too.
              * @default
              */
@@ -1435,6 +1442,12 @@ export interface components {
              * @default null
              */
             memory?: boolean | null;
+            /**
+             * Format: double
+             * @description Its time to live while it sleeps, where it has one; awake again it has what is left of the present one.
+             * @default null
+             */
+            ttl_seconds?: number | null;
         };
         /** @description A field is absent where the host does not say it. */
         HostLoad: {
@@ -2189,6 +2202,19 @@ export interface components {
             /** @enum {string} */
             type: "alive";
         };
+        Pause: {
+            /**
+             * @description The next request that needs its processes resumes it, as after a pause for idleness.
+             * @default false
+             */
+            auto_resume?: boolean;
+            /**
+             * Format: double
+             * @description Its time to live while it is paused, where it has one; resumed it has what is left of the present one.
+             * @default null
+             */
+            ttl_seconds?: number | null;
+        };
         Pool: {
             /** @description The last error, while it lasts. */
             error?: string | null;
@@ -2316,6 +2342,15 @@ export interface components {
         RestoreVolume: {
             /** Format: int64 */
             version: number;
+        };
+        /** @description Of a resume and of a wake. */
+        Resume: {
+            /**
+             * Format: double
+             * @description Its time to live from then on. It runs already: it keeps the time that it has.
+             * @default null
+             */
+            ttl_seconds?: number | null;
         };
         /** @enum {string} */
         RetryOn: "exit" | "timeout" | "out_of_memory" | "lost";
@@ -3501,6 +3536,7 @@ export interface operations {
     list_sandboxes: {
         parameters: {
             query?: {
+                created_after_ms?: number;
                 cursor?: string;
                 limit?: number;
                 metadata?: string[];
@@ -4378,6 +4414,11 @@ export interface operations {
                 id: string;
             };
         };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Pause"] | null;
+            };
+        };
         responses: {
             200: {
                 content: {
@@ -4481,6 +4522,11 @@ export interface operations {
                 id: string;
             };
         };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Resume"] | null;
+            };
+        };
         responses: {
             200: {
                 content: {
@@ -4541,6 +4587,11 @@ export interface operations {
         parameters: {
             path: {
                 id: string;
+            };
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Resume"] | null;
             };
         };
         responses: {
@@ -4726,6 +4777,8 @@ export interface operations {
             query?: {
                 cursor?: string;
                 limit?: number;
+                name?: string;
+                sandbox?: string;
             };
         };
         responses: {
