@@ -72,7 +72,7 @@ impl Fleet {
         let why = if request.memory == Some(false) { Sleep::FilesAlone } else { Sleep::Asked };
         audit::call(&self.0, actor, &live, "hibernate", told(&request));
         self.detached(async move |fleet: Fleet| {
-            fleet.hibernate_for(&live, why, ttl).await?;
+            fleet.hibernate_live(&live, why, ttl).await?;
             Ok(live.to_api())
         })
         .await
@@ -105,11 +105,9 @@ impl Fleet {
 
     /// Calls that come meanwhile wait for it to sleep, and wake it. It stays awake if it is used again and the reason
     /// gives way to that.
-    pub(super) async fn hibernate_live(&self, live: &Arc<Live>, why: Sleep) -> Result<(), FleetError> {
-        self.hibernate_for(live, why, None).await
-    }
-
-    async fn hibernate_for(
+    ///
+    /// `ttl`: its time to live until it wakes, where a call asked for that.
+    pub(super) async fn hibernate_live(
         &self,
         live: &Arc<Live>,
         why: Sleep,

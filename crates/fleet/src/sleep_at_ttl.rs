@@ -127,7 +127,7 @@ impl Fleet {
     pub(super) async fn sleep_at_ttl(&self, live: &Arc<Live>) -> Result<(), FleetError> {
         let Some(action) = self.begin_sleep(live).await? else { return Ok(()) };
         let slept = match action {
-            TtlAction::Hibernate => match self.hibernate_live(live, Sleep::TtlOver).await {
+            TtlAction::Hibernate => match self.hibernate_live(live, Sleep::TtlOver, None).await {
                 // Forks live in its namespaces, so that it cannot leave them.
                 Err(error) if error.code == "forks_live" => self.pause_live(live, Sleep::TtlOver).await,
                 slept => slept,

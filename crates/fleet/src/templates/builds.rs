@@ -16,7 +16,7 @@ use paddock_model::{Network, NodeNumber, Policy, check_template_name};
 use paddock_records::access::Need;
 use paddock_records::store::{TemplateBuildRow, TemplateRow};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::task::AbortHandle;
 
@@ -77,6 +77,19 @@ pub(in super::super) struct Running {
     task: Option<AbortHandle>,
 }
 
+/// A sandbox cannot write more than the disk below all of them has room for.
+fn check_free_disk(state: &Path, wanted: Option<u64>) -> Result<(), FleetError> {
+    let (Some(wanted), Some(free)) = (wanted, free_bytes(state)) else {
+        return Ok(());
+    };
+    if wanted <= free {
+        return Ok(());
+    }
+    let message =
+        format!("min_free_disk_bytes: {wanted} are more than the {free} that this server's disk has free");
+    Err(invalid(message).hint("ask for less, or for more room on the server"))
+}
+
 impl Fleet {
     /// Notes a build: its template is made if the tenant has none of that name. Its steps come with [`Fleet::start_build`].
     pub fn request_build(&self, actor: &Actor, new: NewBuild) -> Result<TemplateBuild, FleetError> {
@@ -96,7 +109,7 @@ impl Fleet {
             tags.push(DEFAULT_TAG.into());
         }
         tags.iter().try_for_each(|tag| check_tag(tag))?;
-        self.check_free_disk(new.min_free_disk_bytes)?;
+        check_free_disk(self.state_dir(), new.min_free_disk_bytes)?;
         let _guard = self.0.templates.changing();
         let template = self.template_or_new(actor, name)?;
         let body = BuildBody {
@@ -151,7 +164,7 @@ impl Fleet {
         (request.cpus, request.memory_bytes) =
             (request.cpus.or(body.cpus), request.memory_bytes.or(body.memory_bytes));
         request.min_free_disk_bytes = request.min_free_disk_bytes.or(body.min_free_disk_bytes);
-        self.check_free_disk(request.min_free_disk_bytes)?;
+        check_free_disk(self.state_dir(), request.min_free_disk_bytes)?;
         let (parent, reach) = self.parent(actor, &request)?;
         let login = login(actor, &mut request)?;
         let uploads = uploads::directory(self.state_dir(), &actor.tenant);
@@ -184,20 +197,6 @@ impl Fleet {
             running.task = Some(task.abort_handle());
         }
         Ok(shown(&row, &body))
-    }
-
-    /// A sandbox cannot write more than the disk below all of them has room for.
-    fn check_free_disk(&self, wanted: Option<u64>) -> Result<(), FleetError> {
-        let (Some(wanted), Some(free)) = (wanted, free_bytes(self.state_dir())) else {
-            return Ok(());
-        };
-        if wanted <= free {
-            return Ok(());
-        }
-        let message = format!(
-            "min_free_disk_bytes: {wanted} are more than the {free} that this server's disk has free"
-        );
-        Err(invalid(message).hint("ask for less, or for more room on the server"))
     }
 
     /// The steps of a build were refused: it waits for others, and makes room where there is none.
