@@ -104,6 +104,10 @@ impl Recipe<'_> {
             let check = Check { start: start.clone(), ready, surroundings: reading.surroundings(None)? };
             steps.push(Step::Client(ClientStep::Check(check)));
         }
+        let disk = match self.request.min_free_disk_bytes {
+            Some(wanted) => Some(wanted.max(paddock_settings::resolve_limits(&inherited.limits)?.disk)),
+            None => None,
+        };
         let own = Policy {
             user: Some(reading.user),
             cwd: Some(reading.cwd),
@@ -114,6 +118,7 @@ impl Recipe<'_> {
             limits: LimitsLayer {
                 cpus: self.request.cpus.map(|cpus| cpus.to_string()),
                 memory: self.request.memory_bytes.map(|bytes| bytes.to_string()),
+                disk: disk.map(|bytes| bytes.to_string()),
                 ..LimitsLayer::default()
             },
             ..Policy::default()

@@ -99,6 +99,23 @@ fn bad_steps_are_refused_with_their_number() {
 }
 
 #[test]
+fn a_template_has_the_disk_that_its_sandboxes_need_at_least() {
+    let disk = |wanted: Option<u64>, inherited: Option<&str>| {
+        let request = BuildTemplate { min_free_disk_bytes: wanted, ..BuildTemplate::default() };
+        let limits = LimitsLayer { disk: inherited.map(String::from), ..LimitsLayer::default() };
+        let settings = Box::new(Policy { limits, ..Policy::default() });
+        let parent = Parent::Built { image: "built://x".into(), settings };
+        let file = Recipe { request: &request, parent, uploads: Path::new("/u") }.prepare().unwrap();
+        paddock_settings::resolve_limits(&file.settings.limits).unwrap().disk
+    };
+    let usual = paddock_model::Limits::default().disk;
+    assert_eq!((disk(None, None), disk(Some(1 << 20), None)), (usual, usual));
+    assert_eq!(disk(Some(usual * 3), None), usual * 3);
+    assert_eq!(disk(Some(usual), Some("1MiB")), usual);
+    assert_eq!(disk(Some(usual), Some("500GiB")), 500 << 30);
+}
+
+#[test]
 fn a_start_command_is_the_command_of_the_template_and_a_wait_is_for_the_build_alone() {
     let build = |ready: &str| {
         let request = BuildTemplate {

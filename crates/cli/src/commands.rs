@@ -288,10 +288,10 @@ fn sandboxes(command: SandboxCommand, caller: &mut Caller) -> Result<i32, Comman
         SandboxCommand::Extend(args) => extend::execute(&args, caller),
         SandboxCommand::Port(args) => port::execute(&args, caller),
         SandboxCommand::Kill(args) => kill::execute(args, caller),
-        SandboxCommand::Pause(args) => lifecycle::execute("pause", &args, caller),
-        SandboxCommand::Resume(args) => lifecycle::execute("resume", &args, caller),
+        SandboxCommand::Pause(args) => lifecycle::pause(&args, caller),
+        SandboxCommand::Resume(args) => lifecycle::resume(&args, caller),
         SandboxCommand::Hibernate(args) => lifecycle::hibernate(&args, caller),
-        SandboxCommand::Wake(args) => lifecycle::execute("wake", &args, caller),
+        SandboxCommand::Wake(args) => lifecycle::wake(&args, caller),
     }
 }
 

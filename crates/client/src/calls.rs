@@ -3,8 +3,8 @@
 use crate::{Call, Client, ClientError, Target, random_key};
 use hyper::Method;
 use paddock_model::api::{
-    Exec, FileEntry, Hibernate, Sandbox, SandboxPage, Snapshot, SnapshotPage, StartExec, Tenant,
-    TerminalSize, Token,
+    Exec, FileEntry, Hibernate, Pause, Resume, Sandbox, SandboxPage, Snapshot, SnapshotPage, StartExec,
+    Tenant, TerminalSize, Token,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -20,6 +20,7 @@ pub struct Filter {
     pub name: Option<String>,
     pub template: Option<String>,
     pub metadata: Vec<(String, String)>,
+    pub created_after_ms: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -62,6 +63,9 @@ impl Client {
         for (key, value) in &filter.metadata {
             target = target.query("metadata", &format!("{key}={value}"));
         }
+        if let Some(after) = filter.created_after_ms {
+            target = target.query("created_after_ms", &after.to_string());
+        }
         let mut all = Vec::new();
         let mut cursor: Option<String> = None;
         loop {
@@ -75,8 +79,14 @@ impl Client {
         }
     }
 
-    pub async fn snapshots(&self) -> Result<Vec<Snapshot>, ClientError> {
+    /// All pages; of one name or one sandbox, where that is given.
+    pub async fn snapshots(
+        &self,
+        name: Option<&str>,
+        sandbox: Option<&str>,
+    ) -> Result<Vec<Snapshot>, ClientError> {
         let target = Target::new("/v1/snapshots").query("limit", PAGE);
+        let target = target.query_if("name", name).query_if("sandbox", sandbox);
         let mut all = Vec::new();
         let mut cursor: Option<String> = None;
         loop {
@@ -90,13 +100,29 @@ impl Client {
         }
     }
 
-    /// `pause`, `resume`, `hibernate` or `wake`.
-    pub async fn change_state(&self, id: &str, verb: &'static str) -> Result<Sandbox, ClientError> {
-        self.json(Call::new(Method::POST, Target::sandbox(id).part(verb))).await
+    pub async fn pause(&self, id: &str, request: &Pause) -> Result<Sandbox, ClientError> {
+        self.change_state(id, "pause", request).await
+    }
+
+    pub async fn resume(&self, id: &str, request: &Resume) -> Result<Sandbox, ClientError> {
+        self.change_state(id, "resume", request).await
     }
 
     pub async fn hibernate(&self, id: &str, request: &Hibernate) -> Result<Sandbox, ClientError> {
-        self.json(Call::new(Method::POST, Target::sandbox(id).part("hibernate")).json(request)?).await
+        self.change_state(id, "hibernate", request).await
+    }
+
+    pub async fn wake(&self, id: &str, request: &Resume) -> Result<Sandbox, ClientError> {
+        self.change_state(id, "wake", request).await
+    }
+
+    async fn change_state(
+        &self,
+        id: &str,
+        verb: &'static str,
+        request: &impl Serialize,
+    ) -> Result<Sandbox, ClientError> {
+        self.json(Call::new(Method::POST, Target::sandbox(id).part(verb)).json(request)?).await
     }
 
     pub async fn kill(&self, id: &str) -> Result<Sandbox, ClientError> {

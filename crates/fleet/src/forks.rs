@@ -322,8 +322,9 @@ impl Fleet {
         // them, and the token that its public ports are open for.
         metadata.retain(|key, _| !key.starts_with(OWN_KEYS));
         metadata.extend(request.metadata.clone());
-        let lifetime = match &source.sleep_at_ttl {
-            Some(sleep) => Some((sleep.seconds * 1e3) as u64),
+        let awake = source.asked_sleep.and_then(|sleep| sleep.seconds_awake);
+        let lifetime = match source.sleep_at_ttl.map(|sleep| sleep.seconds).or(awake) {
+            Some(seconds) => Some((seconds * 1e3) as u64),
             None => source.expires_at_ms.map(|at| at.saturating_sub(source.created_at_ms)),
         };
         Ok(Record {
@@ -342,6 +343,7 @@ impl Fleet {
             stands_for: None,
             built_ns: Vec::new(),
             paused_when_idle: false,
+            asked_sleep: None,
             sleep_at_ttl: source.sleep_at_ttl.map(|sleep| {
                 let seconds = expires.map_or(sleep.seconds, |at| at.saturating_sub(now_ms()) as f64 / 1e3);
                 SleepAtTtl { seconds, has_begun: false, ..sleep }

@@ -69,6 +69,7 @@ mod network;
 mod node;
 mod patch;
 mod patience;
+mod pause;
 mod pools;
 mod port_rights;
 mod prepared;
@@ -104,7 +105,7 @@ pub use error::{FleetError, Kind, STATE_IN_USE};
 pub use events::EventReader;
 pub use execs::{ExecInput, OutputFrom, OutputReader, Program, RawPiece, RawReader};
 pub use files::{PortStream, SignedPath, Watch, WriteOptions};
-pub use list::ListFilter;
+pub use list::{ListFilter, ShownTemplate};
 pub use paddock_builds::FirstUseOptions;
 pub use paddock_records::access::Revoked;
 /// A program for Node whose `strip(source)` makes JavaScript of TypeScript.
@@ -496,10 +497,7 @@ impl Fleet {
     /// asleep, this waits for that first.
     async fn running(&self, live: &Arc<Live>) -> Result<Awake, FleetError> {
         for _ in 0..LOOKS {
-            let (state, by_fleet) = {
-                let record = live.record();
-                (record.state, record.paused_when_idle)
-            };
+            let (state, by_itself) = live.record().awaits_use();
             let changed = match state {
                 SandboxState::Running => match live.stay_awake() {
                     Some(awake) => return Ok(awake),
@@ -507,8 +505,8 @@ impl Fleet {
                     // Another task puts it to sleep, ends it, or restores its lost connection.
                     None => self.changed(live).await,
                 },
-                SandboxState::Hibernated => self.wake_live(live).await,
-                SandboxState::Paused if by_fleet => self.resume_live(live).await,
+                SandboxState::Hibernated => self.rouse(live).await,
+                SandboxState::Paused if by_itself => self.rouse(live).await,
                 SandboxState::Paused => {
                     return Err(FleetError::new(
                         Kind::Conflict,

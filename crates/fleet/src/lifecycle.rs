@@ -1,4 +1,4 @@
-//! From running to paused, hibernated and ended, and back if there is a way back.
+//! From running to hibernated and ended, and back if there is a way back.
 
 use super::archives::{self, Lasts};
 use super::changes::{CHANGES, LISTED};
@@ -6,13 +6,15 @@ use super::execs::{KILLED, TrackedExec, end_exec};
 use super::live::Live;
 use super::pressure::LEAST_QUIET;
 use super::record::{Intent, Record, now_ms, reason};
+use super::request::optional_seconds;
 use super::{Actor, Fleet, FleetError, Kind, audit, blocking, has_ended};
 use paddock_backends::FenceUsage;
 use paddock_engine::Sandbox as Inside;
-use paddock_model::api::{End, EndCause, ExecCause, Hibernate, Sandbox, SandboxState, SandboxUsage};
+use paddock_model::api::{End, EndCause, ExecCause, Hibernate, Resume, Sandbox, SandboxState, SandboxUsage};
 use paddock_model::{Access, Network};
 use serde_json::{Value, json};
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 /// The bytes of the last output that are kept with an end.
 const LAST_OUTPUT: usize = 2048;
@@ -58,20 +60,6 @@ impl Fleet {
         .await
     }
 
-    pub async fn pause(&self, actor: &Actor, id: &str) -> Result<Sandbox, FleetError> {
-        let live = self.find(actor, id)?;
-        audit::call(&self.0, actor, &live, "pause", Value::Null);
-        self.pause_live(&live, Sleep::Asked).await?;
-        Ok(live.to_api())
-    }
-
-    pub async fn resume(&self, actor: &Actor, id: &str) -> Result<Sandbox, FleetError> {
-        let live = self.find(actor, id)?;
-        audit::call(&self.0, actor, &live, "resume", Value::Null);
-        self.resume_live(&live).await?;
-        Ok(live.to_api())
-    }
-
     pub async fn hibernate(
         &self,
         actor: &Actor,
@@ -80,11 +68,11 @@ impl Fleet {
     ) -> Result<Sandbox, FleetError> {
         let live = self.find(actor, id)?;
         live.check_memory(request.memory)?;
+        let ttl = optional_seconds(request.ttl_seconds)?;
         let why = if request.memory == Some(false) { Sleep::FilesAlone } else { Sleep::Asked };
-        let told = request.memory.map_or(Value::Null, |memory| json!({ "memory": memory }));
-        audit::call(&self.0, actor, &live, "hibernate", told);
+        audit::call(&self.0, actor, &live, "hibernate", told(&request));
         self.detached(async move |fleet: Fleet| {
-            fleet.hibernate_live(&live, why).await?;
+            fleet.hibernate_live(&live, why, ttl).await?;
             Ok(live.to_api())
         })
         .await
@@ -95,11 +83,12 @@ impl Fleet {
         sandbox.state == SandboxState::Hibernated && self.kept_memory(&sandbox.id).is_some()
     }
 
-    pub async fn wake(&self, actor: &Actor, id: &str) -> Result<Sandbox, FleetError> {
+    pub async fn wake(&self, actor: &Actor, id: &str, request: Resume) -> Result<Sandbox, FleetError> {
+        let ttl = optional_seconds(request.ttl_seconds)?;
         let live = self.find(actor, id)?;
-        audit::call(&self.0, actor, &live, "wake", Value::Null);
+        audit::call(&self.0, actor, &live, "wake", told(&request));
         self.detached(async move |fleet: Fleet| {
-            fleet.wake_live(&live).await?;
+            fleet.wake_live(&live, ttl).await?;
             Ok(live.to_api())
         })
         .await
@@ -114,77 +103,16 @@ impl Fleet {
         Ok(usage(&inside.usage(), disk_bytes))
     }
 
-    pub(super) async fn pause_live(&self, live: &Arc<Live>, why: Sleep) -> Result<(), FleetError> {
-        let by_fleet = why != Sleep::Asked;
-        let _guard = live.transition.lock().await;
-        match live.record().state {
-            SandboxState::Running => {}
-            SandboxState::Paused => return Ok(()),
-            state => return Err(wrong_state(live, state, "paused")),
-        }
-        if why == Sleep::TtlOver && !live.is_to_sleep() {
-            return Ok(());
-        }
-        let inside = live.running().ok_or_else(|| lost(live))?;
-        // A call that comes meanwhile resumes it.
-        let _alone = match by_fleet {
-            true => Some(live.fall_asleep().await),
-            false => None,
-        };
-        if why == Sleep::Idle && live.is_in_use() {
-            return Ok(());
-        }
-        inside.freeze(true).await?;
-        let record = {
-            let mut record = live.record();
-            record.state = SandboxState::Paused;
-            record.paused_when_idle = by_fleet;
-            record.clone()
-        };
-        if let Err(error) = self.0.save(&record) {
-            live.record().state = SandboxState::Running;
-            inside.freeze(false).await?;
-            return Err(error);
-        }
-        self.0.announce(live, "paused");
-        Ok(())
-    }
-
-    pub(super) async fn resume_live(&self, live: &Arc<Live>) -> Result<(), FleetError> {
-        let _guard = live.transition.lock().await;
-        match live.record().state {
-            SandboxState::Paused => {}
-            SandboxState::Running => return Ok(()),
-            state => return Err(wrong_state(live, state, "resumed")),
-        }
-        let inside = live.running().ok_or_else(|| lost(live))?;
-        inside.freeze(false).await?;
-        let by_fleet = live.record().paused_when_idle;
-        let record = {
-            let mut record = live.record();
-            record.state = SandboxState::Running;
-            record.paused_when_idle = false;
-            record.restart_time_to_live();
-            record.clone()
-        };
-        live.follow_time_to_live(&record);
-        if let Err(error) = self.0.save(&record) {
-            // The old state: a server that starts anew would pause it again.
-            {
-                let mut record = live.record();
-                (record.state, record.paused_when_idle) = (SandboxState::Paused, by_fleet);
-            }
-            inside.freeze(true).await?;
-            return Err(error);
-        }
-        live.touch();
-        self.0.announce(live, "resumed");
-        Ok(())
-    }
-
     /// Calls that come meanwhile wait for it to sleep, and wake it. It stays awake if it is used again and the reason
     /// gives way to that.
-    pub(super) async fn hibernate_live(&self, live: &Arc<Live>, why: Sleep) -> Result<(), FleetError> {
+    ///
+    /// `ttl`: its time to live until it wakes, where a call asked for that.
+    pub(super) async fn hibernate_live(
+        &self,
+        live: &Arc<Live>,
+        why: Sleep,
+        ttl: Option<Duration>,
+    ) -> Result<(), FleetError> {
         let _guard = live.transition.lock().await;
         match live.record().state {
             SandboxState::Running | SandboxState::Paused => {}
@@ -254,12 +182,16 @@ impl Fleet {
             record.state = SandboxState::Hibernated;
             record.intent = None;
             record.paused_when_idle = false;
+            if matches!(why, Sleep::Asked | Sleep::FilesAlone) {
+                record.sleep_as_asked(ttl, false);
+            }
             // It wakes up in namespaces of its own, which nest in no others.
             nested_in = record.nests_in().cloned().collect();
             (record.around, record.within) = (Vec::new(), None);
             record.clone()
         };
         self.0.save(&record)?;
+        live.follow_time_to_live(&record);
         let inner = self.0.clone();
         tokio::task::spawn_blocking(move || {
             nested_in.iter().for_each(|around| inner.end_shelter_unless_used(around));
@@ -295,7 +227,9 @@ impl Fleet {
         self.0.save(&record)
     }
 
-    pub(super) async fn wake_live(&self, live: &Arc<Live>) -> Result<(), FleetError> {
+    ///
+    /// `ttl`: its time to live from then on.
+    pub(super) async fn wake_live(&self, live: &Arc<Live>, ttl: Option<Duration>) -> Result<(), FleetError> {
         let _guard = live.transition.lock().await;
         match live.record().state {
             SandboxState::Hibernated => {}
@@ -307,13 +241,17 @@ impl Fleet {
         self.0.storage.check_writable().map_err(|error| FleetError::storage(&error))?;
         let archive = (!self.0.storage.keeps_disks()).then(|| self.archive_of(&live.id));
         let ready_at_ns = live.record().ready_at_ns;
-        live.record().restart_time_to_live();
-        match self.kept_memory(&live.id) {
+        let lifetime = live.record().lifetime();
+        live.record().restart_time_to_live(ttl);
+        let raised = match self.kept_memory(&live.id) {
             Some(memory) => {
-                self.raise_from_memory(live, &memory, None).await?;
-                self.drop_memory(&live.id);
+                self.raise_from_memory(live, &memory, None).await.inspect(|()| self.drop_memory(&live.id))
             }
-            None => self.raise(live, archive.clone()).await?,
+            None => self.raise(live, archive.clone()).await,
+        };
+        if let Err(error) = raised {
+            live.record().live_as_before(lifetime);
+            return Err(error);
         }
         // Changes from before its sleep are still its own.
         let record = {
@@ -534,6 +472,11 @@ fn nobody_sees_it_end(live: &Live, cause: &EndCause) -> bool {
         && live.running_execs() == 0
 }
 
+/// The settings of a call in the timeline; nothing where it has none.
+pub(super) fn told<T: Default + PartialEq + serde::Serialize>(request: &T) -> Value {
+    if *request == T::default() { Value::Null } else { json!(request) }
+}
+
 fn taken_down(ended: std::io::Result<FenceUsage>) -> FenceUsage {
     ended.unwrap_or_else(|error| {
         tracing::warn!(%error, "something of a sandbox could not be removed; the next start sweeps it");
@@ -559,7 +502,7 @@ fn last_words(tracked: &TrackedExec) -> String {
     text[start..].to_string()
 }
 
-fn wrong_state(live: &Live, state: SandboxState, wanted: &str) -> FleetError {
+pub(super) fn wrong_state(live: &Live, state: SandboxState, wanted: &str) -> FleetError {
     if state == SandboxState::Ended {
         return has_ended(&live.id);
     }
@@ -574,7 +517,7 @@ fn wrong_state(live: &Live, state: SandboxState, wanted: &str) -> FleetError {
     FleetError::new(Kind::Conflict, "wrong_state", message)
 }
 
-fn lost(live: &Live) -> FleetError {
+pub(super) fn lost(live: &Live) -> FleetError {
     let message = format!("the guest of sandbox {} does not answer", live.id);
     FleetError::new(Kind::Unavailable, "guest_lost", message).hint("try again in a moment")
 }

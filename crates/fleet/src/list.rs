@@ -6,6 +6,7 @@ use super::{Actor, Fleet, FleetError};
 use paddock_model::api::{Sandbox, SandboxPage, SandboxState};
 use paddock_records::store::{Cursor, SandboxQuery};
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 const LARGEST_PAGE: usize = 1000;
 
@@ -15,6 +16,7 @@ pub struct ListFilter {
     pub states: Vec<SandboxState>,
     pub name: Option<String>,
     pub template: Option<String>,
+    pub shown_template: Option<ShownTemplate>,
     pub metadata: Vec<(String, String)>,
     /// 0: as many as one page holds.
     pub limit: usize,
@@ -22,6 +24,31 @@ pub struct ListFilter {
     /// Else the newest come first.
     pub oldest_first: bool,
     pub created_after_ms: Option<u64>,
+}
+
+/// A filter for a template under the name by which a dialect shows it: a label, else the snapshot, else the template, else a default.
+#[derive(Debug, Clone)]
+pub struct ShownTemplate {
+    pub label: &'static str,
+    pub default: &'static str,
+    /// The one that is looked for.
+    pub template: String,
+}
+
+impl ShownTemplate {
+    pub fn of<'a>(
+        &self,
+        metadata: &'a BTreeMap<String, String>,
+        snapshot: Option<&'a str>,
+        template: Option<&'a str>,
+    ) -> &'a str {
+        let label = metadata.get(self.label).map(String::as_str);
+        label.or(snapshot).or(template).unwrap_or(self.default)
+    }
+
+    fn fits(&self, record: &Record) -> bool {
+        self.of(&record.metadata, record.snapshot.as_deref(), record.template.as_deref()) == self.template
+    }
 }
 
 impl Fleet {
@@ -52,6 +79,7 @@ impl Fleet {
             state
                 && record.stands_for.is_none()
                 && template
+                && filter.shown_template.as_ref().is_none_or(|shown| shown.fits(record))
                 && filter.created_after_ms.is_none_or(|after| record.created_at_ms > after)
                 && filter.metadata.iter().all(|(key, value)| record.metadata.get(key) == Some(value))
         };

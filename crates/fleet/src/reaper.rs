@@ -101,7 +101,7 @@ fn look_at(fleet: &Fleet, live: &Arc<Live>, look_for_idleness: bool) {
             spawn(fleet, live, async |fleet, live| fleet.pause_live(&live, Sleep::Idle).await)
         }
         IdleAction::Hibernate => {
-            spawn(fleet, live, async |fleet, live| fleet.hibernate_live(&live, Sleep::Idle).await)
+            spawn(fleet, live, async |fleet, live| fleet.hibernate_live(&live, Sleep::Idle, None).await)
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Actor;
 use super::clock::{BootInstant, JUMP_MS};
-use super::sleep_at_ttl::SleepAtTtl;
+use super::sleep_at_ttl::{AskedSleep, SleepAtTtl};
 use super::volumes::VolumeRecord;
 use paddock_model::api::{End, EndCause, Idle, Sandbox, SandboxState, UnderPressure};
 use paddock_model::net::Rule;
@@ -96,6 +96,9 @@ pub struct Record {
     /// True if the fleet paused it, not a caller: the next request resumes it.
     #[serde(default)]
     pub paused_when_idle: bool,
+    /// While it sleeps because a call asked for that.
+    #[serde(default)]
+    pub asked_sleep: Option<AskedSleep>,
     /// True if the audit keeps the output of its execs.
     #[serde(default = "kept")]
     pub audit_outputs: bool,

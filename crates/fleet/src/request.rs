@@ -136,6 +136,11 @@ pub fn seconds(what: &str, value: f64) -> Result<Duration, FleetError> {
     Ok(Duration::try_from_secs_f64(value).map_err(|_| wrong())?.max(Duration::from_millis(1)))
 }
 
+/// The time to live in a request for a change of state.
+pub fn optional_seconds(ttl: Option<f64>) -> Result<Option<Duration>, FleetError> {
+    ttl.map(|ttl| seconds("ttl_seconds", ttl)).transpose()
+}
+
 /// Settings that reach outside the sandbox are for the owner of the host alone.
 pub fn check_rights(actor: &Actor, request: &CreateSandbox) -> Result<(), FleetError> {
     if actor.owner {

@@ -1,6 +1,7 @@
 //! Sandboxes that do not end with their time to live: they are paused or hibernated, kept for a month, and live anew when
 //! they are used again.
 
+use super::clock::BootInstant;
 use super::lifecycle::Sleep;
 use super::live::Live;
 use super::record::{Record, now_ms};
@@ -23,6 +24,23 @@ pub struct SleepAtTtl {
     pub seconds: f64,
     /// True from the end of its time to live until it is awake again.
     pub has_begun: bool,
+}
+
+/// A sandbox sleeps because a call asked for that.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct AskedSleep {
+    /// Its time to live when it is awake again, if the call gave it another one for its sleep.
+    pub seconds_awake: Option<f64>,
+    /// True if the next call that needs its processes resumes it.
+    pub auto_resume: bool,
+}
+
+/// How long a sandbox lives, for a change that fails to give it back.
+pub struct Lifetime {
+    expires_at_ms: Option<u64>,
+    expires_boot: Option<BootInstant>,
+    sleep_at_ttl: Option<SleepAtTtl>,
+    asked_sleep: Option<AskedSleep>,
 }
 
 impl SleepAtTtl {
@@ -54,13 +72,46 @@ impl Record {
         self.time_to_live().map(|left| left + extra)
     }
 
-    /// It is awake again. A sandbox that ends with its time to live keeps the one that it has.
-    pub fn restart_time_to_live(&mut self) {
+    /// It is awake again. A sandbox that ends with its time to live keeps the one that it has, or had before it was put to sleep.
+    /// `wanted`: its time to live from now on, whatever it was.
+    pub fn restart_time_to_live(&mut self, wanted: Option<Duration>) {
+        let mut seconds = self.asked_sleep.take().and_then(|sleep| sleep.seconds_awake);
         if let Some(sleep) = &mut self.sleep_at_ttl {
             sleep.has_begun = false;
-            let seconds = sleep.seconds;
-            self.set_time_to_live(Some(Duration::from_secs_f64(seconds)));
+            seconds = Some(sleep.seconds);
         }
+        if let Some(ttl) = wanted.or(seconds.map(Duration::from_secs_f64)) {
+            self.set_time_to_live(Some(ttl));
+        }
+    }
+
+    /// A call puts it to sleep. `ttl`: its time to live until it is awake again. A sandbox that lives for ever goes on to.
+    pub fn sleep_as_asked(&mut self, ttl: Option<Duration>, auto_resume: bool) {
+        let mut seconds_awake = self.asked_sleep.and_then(|sleep| sleep.seconds_awake);
+        if let (Some(ttl), Some(left)) = (ttl, self.time_to_live()) {
+            seconds_awake.get_or_insert(left.as_secs_f64());
+            self.set_time_to_live(Some(ttl));
+        }
+        self.asked_sleep = Some(AskedSleep { seconds_awake, auto_resume });
+    }
+
+    /// Its state, and whether a call that needs its processes resumes it if it is paused: the fleet paused it, or its pause asked for that.
+    pub fn awaits_use(&self) -> (SandboxState, bool) {
+        (self.state, self.paused_when_idle || self.asked_sleep.is_some_and(|sleep| sleep.auto_resume))
+    }
+
+    pub fn lifetime(&self) -> Lifetime {
+        Lifetime {
+            expires_at_ms: self.expires_at_ms,
+            expires_boot: self.expires_boot.clone(),
+            sleep_at_ttl: self.sleep_at_ttl,
+            asked_sleep: self.asked_sleep,
+        }
+    }
+
+    pub fn live_as_before(&mut self, lifetime: Lifetime) {
+        (self.expires_at_ms, self.expires_boot) = (lifetime.expires_at_ms, lifetime.expires_boot);
+        (self.sleep_at_ttl, self.asked_sleep) = (lifetime.sleep_at_ttl, lifetime.asked_sleep);
     }
 }
 
@@ -76,7 +127,7 @@ impl Fleet {
     pub(super) async fn sleep_at_ttl(&self, live: &Arc<Live>) -> Result<(), FleetError> {
         let Some(action) = self.begin_sleep(live).await? else { return Ok(()) };
         let slept = match action {
-            TtlAction::Hibernate => match self.hibernate_live(live, Sleep::TtlOver).await {
+            TtlAction::Hibernate => match self.hibernate_live(live, Sleep::TtlOver, None).await {
                 // Forks live in its namespaces, so that it cannot leave them.
                 Err(error) if error.code == "forks_live" => self.pause_live(live, Sleep::TtlOver).await,
                 slept => slept,
@@ -139,7 +190,7 @@ mod tests {
         record.sleep_at_ttl = Some(SleepAtTtl { has_begun: true, ..sleep });
         record.set_time_to_live(Some(MOST_SLEEP));
         assert!(record.guest_deadline() <= Some(MOST_SLEEP));
-        record.restart_time_to_live();
+        record.restart_time_to_live(None);
         assert_eq!(record.sleep_at_ttl, Some(sleep));
         assert!(record.time_to_live() <= Some(Duration::from_secs(60)));
     }

@@ -188,15 +188,6 @@ impl Fleet {
     pub async fn snapshots(
         &self,
         actor: &Actor,
-        limit: usize,
-        cursor: Option<&str>,
-    ) -> Result<SnapshotPage, FleetError> {
-        self.snapshots_like(actor, &SnapshotFilter::default(), limit, cursor).await
-    }
-
-    pub async fn snapshots_like(
-        &self,
-        actor: &Actor,
         filter: &SnapshotFilter,
         limit: usize,
         cursor: Option<&str>,
@@ -218,14 +209,17 @@ impl Fleet {
         let record = self.snapshot_record(actor, snapshot)?;
         let shown = self.show_snapshot(&record);
         self.0.store.delete_snapshot(&record.id)?;
-        let ended = self.end_snapshot_holder(&record).await;
-        copies::remove_snapshot(&self.0.options.state, &record.id);
-        let (fleet, id) = (self.clone(), record.id.clone());
-        let _ = tokio::task::spawn_blocking(move || fleet.let_go(&id)).await;
-        if let Some(baseline) = &record.baseline {
-            self.drop_baseline(baseline);
-        }
-        ended.map(|()| shown)
+        self.detached(async move |fleet: Fleet| {
+            let ended = fleet.end_snapshot_holder(&record).await;
+            copies::remove_snapshot(&fleet.0.options.state, &record.id);
+            let (files, id) = (fleet.clone(), record.id.clone());
+            let _ = tokio::task::spawn_blocking(move || files.let_go(&id)).await;
+            if let Some(baseline) = &record.baseline {
+                fleet.drop_baseline(baseline);
+            }
+            ended.map(|()| shown)
+        })
+        .await
     }
 
     /// Freezes the sandbox for a moment, keeps its files under `name`, and returns the place of their list.

@@ -36,6 +36,9 @@ impl Fleet {
         if let Some(sleep) = &mut record.sleep_at_ttl {
             sleep.has_begun = false;
         }
+        if let Some(sleep) = &mut record.asked_sleep {
+            sleep.seconds_awake = None;
+        }
         self.0.save(&record)?;
         live.follow_time_to_live(&record);
         *live.record() = record;

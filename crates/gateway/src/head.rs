@@ -11,6 +11,7 @@ use paddock_server::front::{E2B_PORT, E2B_SANDBOX, Failure, REQUEST_ID, strip_ho
 
 /// Every header with this beginning is between gateway and node, or for the gateway. None of a client's is passed on.
 const OURS: &str = "paddock-";
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// How one request is to reach its node.
 pub struct Toward<'a> {
@@ -68,6 +69,10 @@ pub fn for_node(parts: &mut Parts, toward: &Toward) -> Result<Origins, Failure> 
         headers.insert(REQUEST_ID, value(id)?);
     }
     headers.insert(GATEWAY_PROTOCOL_HEADER, HeaderValue::from(GATEWAY_PROTOCOL));
+    if toward.scheme == "https" {
+        // Addresses in the body of an answer are the client's, too.
+        headers.insert(FORWARDED_PROTO, HeaderValue::from_static("https"));
+    }
     match toward.kind {
         RequestKind::Api => {}
         RequestKind::PortByHost => {
@@ -184,6 +189,7 @@ mod tests {
             ("x-own", "1"),
             ("expect", "100-continue"),
             ("x-kept", "2"),
+            ("x-forwarded-proto", "http"),
         ];
         let (parts, _) = sent("http://10.0.0.7:70", &smuggled);
         let all = |name: &str| parts.headers.get_all(name).iter().cloned().collect::<Vec<_>>();
@@ -195,6 +201,7 @@ mod tests {
         assert_eq!((all("x-kept").len(), all("host")), (1, vec![HeaderValue::from_static("box.example")]));
         assert_eq!(parts.uri.path_and_query().expect("a path"), "/v1/sandboxes/sb-1?x=%20");
         assert_eq!(parts.headers["x-request-id"], "rq-1");
+        assert_eq!(all("x-forwarded-proto"), ["https"], "the client speaks TLS with the gateway");
         assert_eq!(all("e2b-sandbox-id"), ["sb-7"]);
     }
 

@@ -9,8 +9,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use paddock_fleet::ListFilter;
 use paddock_model::api::{
-    CreateSandbox, Extend, Hibernate, Sandbox, SandboxMetrics, SandboxPage, SandboxState, SandboxUsage,
-    UpdateSandbox,
+    CreateSandbox, Extend, Hibernate, Pause, Resume, Sandbox, SandboxMetrics, SandboxPage, SandboxState,
+    SandboxUsage, UpdateSandbox,
 };
 use serde::Deserialize;
 use utoipa_axum::router::OpenApiRouter;
@@ -53,6 +53,9 @@ struct Listing {
     /// `next_cursor` of the page before.
     #[serde(default)]
     cursor: Option<String>,
+    /// Only those made after this time, in milliseconds since 1970.
+    #[serde(default)]
+    created_after_ms: Option<u64>,
     /// `desc` (default): the newest first; `asc`: the oldest first.
     #[serde(default)]
     #[param(inline)]
@@ -95,7 +98,8 @@ async fn list_sandboxes(
         template: listing.template,
         cursor: listing.cursor,
         oldest_first: listing.order == Order::Asc,
-        created_after_ms: None,
+        created_after_ms: listing.created_after_ms,
+        ..ListFilter::default()
     };
     Ok(Answer(app.fleet().list(&actor, &filter).await?))
 }
@@ -185,26 +189,28 @@ async fn extend_sandbox(
 
 /// Freeze everything inside; memory is kept
 #[utoipa::path(post, path = "/v1/sandboxes/{id}/pause", tag = "sandboxes", params(("id" = String, Path, description = "Id or name")),
-    responses((status = 200, body = Sandbox)))]
+    request_body = Option<Pause>, responses((status = 200, body = Sandbox)))]
 async fn pause_sandbox(
     State(app): State<App>,
     Caller(actor): Caller,
     Target(id): Target,
     _: NoQuery,
+    OptionalJson(request): OptionalJson<Pause>,
 ) -> Result<Answer<Sandbox>, Failure> {
-    Ok(Answer(app.fleet().pause(&actor, &id).await?))
+    Ok(Answer(app.fleet().pause(&actor, &id, request).await?))
 }
 
 /// Go on after a pause
 #[utoipa::path(post, path = "/v1/sandboxes/{id}/resume", tag = "sandboxes", params(("id" = String, Path, description = "Id or name")),
-    responses((status = 200, body = Sandbox)))]
+    request_body = Option<Resume>, responses((status = 200, body = Sandbox)))]
 async fn resume_sandbox(
     State(app): State<App>,
     Caller(actor): Caller,
     Target(id): Target,
     _: NoQuery,
+    OptionalJson(request): OptionalJson<Resume>,
 ) -> Result<Answer<Sandbox>, Failure> {
-    Ok(Answer(app.fleet().resume(&actor, &id).await?))
+    Ok(Answer(app.fleet().resume(&actor, &id, request).await?))
 }
 
 /// Keep the files, give up processes and memory
@@ -222,14 +228,15 @@ async fn hibernate_sandbox(
 
 /// Wake a hibernated sandbox
 #[utoipa::path(post, path = "/v1/sandboxes/{id}/wake", tag = "sandboxes", params(("id" = String, Path, description = "Id or name")),
-    responses((status = 200, body = Sandbox)))]
+    request_body = Option<Resume>, responses((status = 200, body = Sandbox)))]
 async fn wake_sandbox(
     State(app): State<App>,
     Caller(actor): Caller,
     Target(id): Target,
     _: NoQuery,
+    OptionalJson(request): OptionalJson<Resume>,
 ) -> Result<Answer<Sandbox>, Failure> {
-    Ok(Answer(app.fleet().wake(&actor, &id).await?))
+    Ok(Answer(app.fleet().wake(&actor, &id, request).await?))
 }
 
 #[derive(Deserialize, utoipa::IntoParams)]

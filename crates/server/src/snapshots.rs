@@ -9,6 +9,7 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use paddock_model::api::{CreateSnapshot, Fork, Forked, Snapshot, SnapshotPage};
+use paddock_records::store::SnapshotFilter;
 use serde::Deserialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -32,6 +33,12 @@ struct Listing {
     /// `next_cursor` of the page before.
     #[serde(default)]
     cursor: Option<String>,
+    /// Only the one of this name.
+    #[serde(default)]
+    name: Option<String>,
+    /// Only those of the sandbox with this id.
+    #[serde(default)]
+    sandbox: Option<String>,
 }
 
 /// Keep the files of a sandbox as they are now
@@ -57,7 +64,8 @@ async fn list_snapshots(
     Query(listing): Query<Listing>,
 ) -> Result<Answer<SnapshotPage>, Failure> {
     let limit = page_limit(listing.limit)?;
-    Ok(Answer(app.fleet().snapshots(&actor, limit, listing.cursor.as_deref()).await?))
+    let filter = SnapshotFilter { name: listing.name, sandbox: listing.sandbox };
+    Ok(Answer(app.fleet().snapshots(&actor, &filter, limit, listing.cursor.as_deref()).await?))
 }
 
 /// One snapshot

@@ -28,6 +28,12 @@ export interface CallOptions {
 }
 
 /** Calls that do not belong to a sandbox take the server to use. */
+export interface SnapshotListOptions extends CallOptions {
+  name?: string | undefined
+  /** The id of the sandbox that they were made of. */
+  sandbox?: string | undefined
+}
+
 export interface ServerOptions extends CallOptions {
   /** Default: the server of the environment, started if need be. */
   client?: Client | undefined
@@ -222,10 +228,11 @@ export class Client implements AsyncDisposable {
     return body.templates.map((template) => template.name)
   }
 
-  /** All snapshots of one's own. */
-  async snapshots(options: CallOptions = {}): Promise<Snapshot[]> {
+  /** All snapshots of one's own; the one of a name, or those of the sandbox with an id. */
+  async snapshots(options: SnapshotListOptions = {}): Promise<Snapshot[]> {
     const found: Snapshot[] = []
-    for await (const item of pages(this, 'GET /v1/snapshots', 'snapshots', { signal: options.signal })) found.push(parseSnapshot(item))
+    const query = { name: options.name, sandbox: options.sandbox }
+    for await (const item of pages(this, 'GET /v1/snapshots', 'snapshots', { query, signal: options.signal })) found.push(parseSnapshot(item))
     return found
   }
 

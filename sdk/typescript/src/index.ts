@@ -2,9 +2,9 @@
 
 import './disposal.js'
 
-export { Client, type CallOptions, type ClientOptions, type ServerOptions } from './client.js'
+export { Client, type CallOptions, type ClientOptions, type ServerOptions, type SnapshotListOptions } from './client.js'
 export {
-  Sandbox, type ForkOptions, type HibernateOptions, type ListOptions, type PartialForkOptions, type RunCodeOptions, type Since, type SnapshotOptions,
+  Sandbox, type ForkOptions, type HibernateOptions, type ListOptions, type PartialForkOptions, type PauseOptions, type ResumeOptions, type RunCodeOptions, type Since, type SnapshotOptions,
   type UpdateOptions,
 } from './sandbox.js'
 export type { CreateOptions, Limits, NetworkRules, Secret, VolumeMount } from './create.js'

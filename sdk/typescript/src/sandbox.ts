@@ -26,6 +26,7 @@ export interface ListOptions extends ServerOptions {
   name?: string | undefined
   template?: string | undefined
   metadata?: Readonly<Record<string, string>> | undefined
+  createdAfter?: Date | undefined
   /** Default: the newest first. */
   oldestFirst?: boolean | undefined
   pageSize?: number | undefined
@@ -82,9 +83,25 @@ export interface HibernateOptions extends CallOptions {
    * the backend does not. `false`: the files alone are kept.
    */
   memory?: boolean | undefined
+  /** Its time to live while it sleeps; awake it has what is left of the present one. */
+  ttlMs?: number | undefined
 }
 
-export interface SnapshotOptions extends HibernateOptions {
+export interface PauseOptions extends CallOptions {
+  /** Its time to live while it is paused; resumed it has what is left of the present one. */
+  ttlMs?: number | undefined
+  /** The next request that needs its processes resumes it. */
+  autoResume?: boolean | undefined
+}
+
+export interface ResumeOptions extends CallOptions {
+  /** Its time to live from then on. */
+  ttlMs?: number | undefined
+}
+
+export interface SnapshotOptions extends CallOptions {
+  /** As of `hibernate`. */
+  memory?: boolean | undefined
   name?: string | undefined
   live?: boolean | undefined
 }
@@ -144,7 +161,10 @@ export class Sandbox implements AsyncDisposable {
     const metadata = Object.entries(options.metadata ?? {}).map(([key, value]) => `${key}=${value}`)
     const { state, name, template, pageSize: limit, oldestFirst, signal } = options
     const found = pages(client, 'GET /v1/sandboxes', 'sandboxes', {
-      query: { state: state === undefined ? undefined : [state], name, template, limit, metadata, order: oldestFirst ? 'asc' : undefined },
+      query: {
+        state: state === undefined ? undefined : [state], name, template, limit, metadata, order: oldestFirst ? 'asc' : undefined,
+        created_after_ms: options.createdAfter?.getTime(),
+      },
       signal,
     })
     for await (const body of found) {
@@ -215,22 +235,25 @@ export class Sandbox implements AsyncDisposable {
   }
 
   /** Freezes it: no processor time, memory kept. */
-  async pause(options: CallOptions = {}): Promise<SandboxInfo> {
-    return this.#take(call(this.client, 'POST /v1/sandboxes/{id}/pause', { at: this.#at, signal: options.signal }))
+  async pause(options: PauseOptions = {}): Promise<SandboxInfo> {
+    const json = { ttl_seconds: secondsOf('ttlMs', options.ttlMs), auto_resume: options.autoResume }
+    return this.#take(call(this.client, 'POST /v1/sandboxes/{id}/pause', { at: this.#at, json: unlessEmpty(json), signal: options.signal }))
   }
 
-  async resume(options: CallOptions = {}): Promise<SandboxInfo> {
-    return this.#take(call(this.client, 'POST /v1/sandboxes/{id}/resume', { at: this.#at, signal: options.signal }))
+  async resume(options: ResumeOptions = {}): Promise<SandboxInfo> {
+    const json = { ttl_seconds: secondsOf('ttlMs', options.ttlMs) }
+    return this.#take(call(this.client, 'POST /v1/sandboxes/{id}/resume', { at: this.#at, json: unlessEmpty(json), signal: options.signal }))
   }
 
   /** Ends its processes and frees its memory; files stay, and any request wakes it. */
   async hibernate(options: HibernateOptions = {}): Promise<SandboxInfo> {
-    const json = options.memory === undefined ? undefined : { memory: options.memory }
-    return this.#take(call(this.client, 'POST /v1/sandboxes/{id}/hibernate', { json, ...this.#patient(options) }))
+    const json = { memory: options.memory, ttl_seconds: secondsOf('ttlMs', options.ttlMs) }
+    return this.#take(call(this.client, 'POST /v1/sandboxes/{id}/hibernate', { json: unlessEmpty(json), ...this.#patient(options) }))
   }
 
-  async wake(options: CallOptions = {}): Promise<SandboxInfo> {
-    return this.#take(call(this.client, 'POST /v1/sandboxes/{id}/wake', this.#patient(options)))
+  async wake(options: ResumeOptions = {}): Promise<SandboxInfo> {
+    const json = { ttl_seconds: secondsOf('ttlMs', options.ttlMs) }
+    return this.#take(call(this.client, 'POST /v1/sandboxes/{id}/wake', { json: unlessEmpty(json), ...this.#patient(options) }))
   }
 
   /** Keeps its files, and if `live` its code contexts, in memory; `Sandbox.create({snapshot})` begins with it. */
@@ -402,6 +425,11 @@ export class Sandbox implements AsyncDisposable {
     this.#info = parseSandbox(await answer)
     return this.#info
   }
+}
+
+/** A body with something in it, or none: a server that knows no body of this call is asked without. */
+function unlessEmpty<T extends object>(body: T): T | undefined {
+  return Object.values(body).some((value) => value !== undefined) ? body : undefined
 }
 
 type RunCode = Loose<Schemas['RunCode']>

@@ -64,6 +64,8 @@ export interface BuildOptions extends CallOptions {
   ready?: string | undefined
   cpus?: number | undefined
   memoryBytes?: number | undefined
+  /** What each of its sandboxes can write at least; their disk has this limit where it were smaller. */
+  minFreeDiskBytes?: number | undefined
   /** Do every step again. */
   noCache?: boolean | undefined
 }
@@ -106,9 +108,12 @@ export class Templates {
 
   /** Begins a build, and does not wait. `name`: among one's own; `NAME:TAG` names a tag too. */
   async startBuild(name: string, options: BuildOptions = {}): Promise<TemplateBuild> {
-    const { image, registry, template, steps = [], tags, start, ready, cpus, memoryBytes, noCache, signal } = options
+    const { image, registry, template, steps = [], tags, start, ready, cpus, memoryBytes, minFreeDiskBytes, noCache, signal } = options
     return parseBuild(await call(this.#client, 'POST /v1/template-builds', {
-      json: { name, image, registry, template, steps, tags, start, ready, cpus, memory_bytes: memoryBytes, no_cache: noCache }, signal,
+      json: {
+        name, image, registry, template, steps, tags, start, ready, cpus, memory_bytes: memoryBytes, min_free_disk_bytes: minFreeDiskBytes, no_cache: noCache,
+      },
+      signal,
     }))
   }
 

@@ -197,6 +197,32 @@ describe('states', () => {
     assert.equal((await box.resume()).state, 'running')
     assert.equal((await box.commands.run('echo on')).stdout, 'on\n')
   })
+  test('a pause that ends by use has a time of its own', async () => {
+    const box = await sandbox({ ttlMs: 600_000 })
+    const left = (info: { expiresAt: Date | undefined }): number => (info.expiresAt?.getTime() ?? 0) - Date.now()
+    assert.ok(left(await box.pause({ ttlMs: 86_400_000, autoResume: true })) > 80_000_000)
+    assert.equal((await box.commands.run('echo on')).stdout, 'on\n')
+    assert.ok(left(await box.info()) <= 600_000)
+    assert.ok(left(await box.hibernate({ ttlMs: 86_400_000 })) > 80_000_000)
+    assert.ok(left(await box.wake({ ttlMs: 60_000 })) <= 60_000)
+    await box.pause()
+    assert.ok(left(await box.resume({ ttlMs: 30_000 })) <= 30_000)
+  })
+  test('lists are of a time or of a sandbox', async () => {
+    const box = await sandbox()
+    const made = (await box.info()).createdAt.getTime()
+    const after = async (at: number): Promise<boolean> => {
+      for await (const one of Sandbox.list({ createdAfter: new Date(at) })) if (one.id === box.id) return true
+      return false
+    }
+    assert.deepEqual([await after(made - 1), await after(made)], [true, false])
+    const snapshot = await box.snapshot({ name: `of-${box.id}` })
+    const ids = async (options: { name?: string; sandbox?: string }): Promise<string[]> => (await box.client.snapshots(options)).map((one) => one.id)
+    assert.deepEqual(await ids({ sandbox: box.id }), [snapshot.id])
+    assert.deepEqual(await ids({ name: `of-${box.id}` }), [snapshot.id])
+    assert.deepEqual(await ids({ sandbox: 'sb-0000000000000000' }), [])
+    await box.client.deleteSnapshot(snapshot)
+  })
   test('hibernate keeps files, and a request wakes it', async () => {
     const box = await sandbox()
     await box.files.write('kept', 'x')

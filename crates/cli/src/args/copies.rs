@@ -66,8 +66,14 @@ pub enum SnapshotAction {
         json: bool,
     },
     /// List snapshots
-    #[command(after_help = "Example:\n  paddock snapshot ls")]
+    #[command(after_help = "Examples:\n  paddock snapshot ls\n  paddock snapshot ls --sandbox build")]
     Ls {
+        /// Only those of this sandbox: its id, or the name of one that lives
+        #[arg(long, value_name = "ID", value_parser = values::word)]
+        sandbox: Option<String>,
+        /// Only the one of this name
+        #[arg(long)]
+        name: Option<String>,
         /// Print JSON
         #[arg(long)]
         json: bool,

@@ -36,16 +36,16 @@ pub enum SandboxCommand {
     Kill(KillArgs),
     /// Freeze sandboxes: no processor time, memory kept
     #[command(after_help = "Example:\n  paddock pause build")]
-    Pause(StateArgs),
+    Pause(PauseArgs),
     /// Let paused sandboxes go on
     #[command(after_help = "Example:\n  paddock resume build")]
-    Resume(StateArgs),
+    Resume(ResumeArgs),
     /// Keep the files of sandboxes, and end their processes
     #[command(after_help = HIBERNATE_HELP)]
     Hibernate(HibernateArgs),
     /// Start hibernated sandboxes on the files they had
     #[command(after_help = "Example:\n  paddock wake build")]
-    Wake(StateArgs),
+    Wake(ResumeArgs),
 }
 
 const CREATE_HELP: &str = "\
@@ -163,6 +163,9 @@ pub struct PsArgs {
     /// Only those with this note; repeatable, and all have to match
     #[arg(long, value_name = "KEY=VALUE", value_parser = values::pair)]
     pub metadata: Vec<(String, String)>,
+    /// Only those made within this time, such as 90s, 30m or 2h
+    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    pub newer_than: Option<f64>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -213,6 +216,30 @@ pub struct HibernateArgs {
     /// Without their memory, also where the backend keeps it; one that sleeps with its memory loses it
     #[arg(long)]
     pub files_only: bool,
+    /// Their time to live until they wake, such as 12h; awake they have what is left of the present one
+    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    pub ttl: Option<f64>,
+}
+
+#[derive(Debug, Args)]
+pub struct PauseArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// Their time to live until they go on, such as 12h; then they have what is left of the present one
+    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    pub ttl: Option<f64>,
+    /// The next request that needs their processes resumes them
+    #[arg(long)]
+    pub auto_resume: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ResumeArgs {
+    #[command(flatten)]
+    pub state: StateArgs,
+    /// Their time to live from now on, such as 90s, 30m or 2h
+    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    pub ttl: Option<f64>,
 }
 
 #[derive(Debug, Args)]

@@ -3,7 +3,7 @@
 use super::{Call, Client, ClientError, Target};
 use paddock_client::Method;
 use paddock_model::api::{
-    CreateSandbox, CreateSnapshot, Exec, Extend, FileEntry, FilePage, Fork, Forked, MakeDirectory,
+    CreateSandbox, CreateSnapshot, Exec, Extend, FileEntry, FilePage, Fork, Forked, Hibernate, MakeDirectory,
     NetworkView, RunCode, Sandbox, SandboxPage, Snapshot, StartExec,
 };
 use paddock_model::net::NetRules;
@@ -190,7 +190,7 @@ impl Host for RemoteHost {
     }
 
     async fn hibernate(&self, id: &str) -> Result<()> {
-        self.client.change_state(id, "hibernate").await.map(drop).map_err(told)
+        self.client.hibernate(id, &Hibernate::default()).await.map(drop).map_err(told)
     }
 
     async fn fork(&self, id: &str, ttl_seconds: f64) -> Result<Sandbox> {

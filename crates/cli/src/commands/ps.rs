@@ -14,7 +14,15 @@ pub fn execute(args: PsArgs, caller: &mut Caller) -> Result<i32, CommandError> {
         None if args.all => StateName::value_variants().iter().map(|state| state.word()).collect(),
         None => Vec::new(),
     };
-    let filter = Filter { states, name: args.name, template: args.template, metadata: args.metadata };
+    let filter = Filter {
+        states,
+        name: args.name,
+        template: args.template,
+        metadata: args.metadata,
+        created_after_ms: args
+            .newer_than
+            .map(|age| render::time::now_ms().saturating_sub((age * 1e3) as u64)),
+    };
     with_client(caller, async |client, caller| {
         let mut sandboxes = client.sandboxes(&filter).await?;
         sandboxes.sort_by_key(|sandbox| std::cmp::Reverse(sandbox.created_at_ms));

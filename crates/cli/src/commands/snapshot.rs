@@ -21,8 +21,13 @@ pub fn execute(action: SnapshotAction, caller: &mut Caller) -> Result<i32, Comma
             }
             Ok(0)
         }
-        SnapshotAction::Ls { json } => {
-            let snapshots = client.snapshots().await?;
+        SnapshotAction::Ls { sandbox, name, json } => {
+            let sandbox = match sandbox {
+                // A snapshot knows the id of its sandbox, which may have ended long ago.
+                Some(named) if !named.starts_with("sb-") => Some(client.sandbox(&named).await?.id),
+                id => id,
+            };
+            let snapshots = client.snapshots(name.as_deref(), sandbox.as_deref()).await?;
             match json {
                 true => print_json(&snapshots, caller)?,
                 false => {

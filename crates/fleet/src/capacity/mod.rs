@@ -22,6 +22,14 @@ use std::path::Path;
 use takes::Takes;
 
 /// Looks at the server of the state directory, if one runs, else at this process, as if it were to become the server.
+/// The bytes that the file system of a directory has free, where that can be told.
+pub fn free_bytes(directory: &Path) -> Option<u64> {
+    match reading::room(directory).0 {
+        Found::Limit(bytes) => Some(bytes),
+        _ => None,
+    }
+}
+
 pub fn look(state: &Path, sandboxes: u64) -> Capacity {
     let places = Places::look(state);
     let server = ServerHolder::of(state).and_then(|holder| holder.process);

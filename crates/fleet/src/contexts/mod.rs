@@ -68,25 +68,25 @@ impl Fleet {
         self.check_runner(&live, &language).await?;
         let context = Context::new(&name, language.name(), false, request.cwd, request.env);
         live.contexts.add(context.clone(), MOST_CONTEXTS)?;
-        audit::call(
-            &self.0,
-            actor,
-            &live,
-            "create_context",
-            serde_json::json!({ "context": name, "language": language.name() }),
-        );
-        let started = {
-            let _one = context.starting.lock().await;
-            match self.running(&live).await {
-                Ok(inside) => self.start_runner(actor, &live, &context, &inside).await,
-                Err(error) => Err(error),
+        let told = serde_json::json!({ "context": name, "language": language.name() });
+        audit::call(&self.0, actor, &live, "create_context", told);
+        let actor = actor.clone();
+        // Goes on when the caller goes away: a context that is listed has an interpreter.
+        self.detached(async move |fleet: Fleet| {
+            let started = {
+                let _one = context.starting.lock().await;
+                match fleet.running(&live).await {
+                    Ok(inside) => fleet.start_runner(&actor, &live, &context, &inside).await,
+                    Err(error) => Err(error),
+                }
+            };
+            if let Err(error) = started {
+                live.contexts.remove(&name);
+                return Err(error);
             }
-        };
-        if let Err(error) = started {
-            live.contexts.remove(&name);
-            return Err(error);
-        }
-        Ok(context.to_api(&live.id))
+            Ok(context.to_api(&live.id))
+        })
+        .await
     }
 
     pub async fn contexts(&self, actor: &Actor, id: &str) -> Result<Vec<api::Context>, FleetError> {
@@ -110,10 +110,14 @@ impl Fleet {
         let context = live.contexts.named(name)?;
         let inside = self.running(&live).await?;
         audit::call(&self.0, actor, &live, "restart_context", serde_json::json!({ "context": name }));
-        let _one = context.starting.lock().await;
-        self.stop_runner(&live, &context).await?;
-        self.start_runner(actor, &live, &context, &inside).await?;
-        Ok(context.to_api(&live.id))
+        let actor = actor.clone();
+        self.detached(async move |fleet: Fleet| {
+            let _one = context.starting.lock().await;
+            fleet.stop_runner(&live, &context).await?;
+            fleet.start_runner(&actor, &live, &context, &inside).await?;
+            Ok(context.to_api(&live.id))
+        })
+        .await
     }
 
     /// As Ctrl-C: interrupts the running call, and the context keeps its state. Returns true if a call ran.
@@ -133,19 +137,23 @@ impl Fleet {
         let live = self.find(actor, id)?;
         let context = live.contexts.named(name)?;
         audit::call(&self.0, actor, &live, "delete_context", serde_json::json!({ "context": name }));
-        let _one = context.starting.lock().await;
-        if let Some(runner) = context.runner() {
-            let record = {
-                let mut record = runner.record();
-                if let Part::Runner(part) = &mut record.part {
-                    part.deleted = true;
-                }
-                record.clone()
-            };
-            self.0.save_exec(&live.id, &record)?;
-        }
-        live.contexts.remove(name);
-        self.stop_runner(&live, &context).await
+        let name = name.to_string();
+        self.detached(async move |fleet: Fleet| {
+            let _one = context.starting.lock().await;
+            if let Some(runner) = context.runner() {
+                let record = {
+                    let mut record = runner.record();
+                    if let Part::Runner(part) = &mut record.part {
+                        part.deleted = true;
+                    }
+                    record.clone()
+                };
+                fleet.0.save_exec(&live.id, &record)?;
+            }
+            live.contexts.remove(&name);
+            fleet.stop_runner(&live, &context).await
+        })
+        .await
     }
 
     /// A language without a runner here needs one in the template.

@@ -191,6 +191,7 @@ impl Fleet {
             base: None,
             baseline: None,
             paused_when_idle: false,
+            asked_sleep: None,
             audit_outputs: settings.audit_outputs,
             intent: None,
             end: None,

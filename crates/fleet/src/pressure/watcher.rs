@@ -135,7 +135,7 @@ enum Outcome {
 
 fn hibernate(fleet: Fleet, live: Arc<Live>) -> tokio::task::JoinHandle<Outcome> {
     tokio::spawn(async move {
-        match fleet.hibernate_live(&live, Sleep::MemoryPressure).await {
+        match fleet.hibernate_live(&live, Sleep::MemoryPressure, None).await {
             Ok(()) if live.record().state == SandboxState::Hibernated => {
                 tracing::info!(sandbox = %live.id, "hibernated, because memory is short");
                 Outcome::Sleeps

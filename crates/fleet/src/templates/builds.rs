@@ -1,5 +1,6 @@
 //! A build from its request to its end. It runs in a task of the server; a server that ends takes its builds along.
 
+use super::super::capacity::free_bytes;
 use super::super::record::now_ms;
 use super::super::request::{invalid, shorten};
 use super::super::{Actor, Fleet, FleetError, Kind, blocking};
@@ -15,7 +16,7 @@ use paddock_model::{Network, NodeNumber, Policy, check_template_name};
 use paddock_records::access::Need;
 use paddock_records::store::{TemplateBuildRow, TemplateRow};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::task::AbortHandle;
 
@@ -39,6 +40,7 @@ pub struct NewBuild {
     pub tags: Vec<String>,
     pub cpus: Option<f64>,
     pub memory_bytes: Option<u64>,
+    pub min_free_disk_bytes: Option<u64>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -50,6 +52,8 @@ pub(super) struct BuildBody {
     cpus: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     memory_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    min_free_disk_bytes: Option<u64>,
     /// True once its steps are known.
     #[serde(default)]
     described: bool,
@@ -73,6 +77,19 @@ pub(in super::super) struct Running {
     task: Option<AbortHandle>,
 }
 
+/// A sandbox cannot write more than the disk below all of them has room for.
+fn check_free_disk(state: &Path, wanted: Option<u64>) -> Result<(), FleetError> {
+    let (Some(wanted), Some(free)) = (wanted, free_bytes(state)) else {
+        return Ok(());
+    };
+    if wanted <= free {
+        return Ok(());
+    }
+    let message =
+        format!("min_free_disk_bytes: {wanted} are more than the {free} that this server's disk has free");
+    Err(invalid(message).hint("ask for less, or for more room on the server"))
+}
+
 impl Fleet {
     /// Notes a build: its template is made if the tenant has none of that name. Its steps come with [`Fleet::start_build`].
     pub fn request_build(&self, actor: &Actor, new: NewBuild) -> Result<TemplateBuild, FleetError> {
@@ -92,6 +109,7 @@ impl Fleet {
             tags.push(DEFAULT_TAG.into());
         }
         tags.iter().try_for_each(|tag| check_tag(tag))?;
+        check_free_disk(self.state_dir(), new.min_free_disk_bytes)?;
         let _guard = self.0.templates.changing();
         let template = self.template_or_new(actor, name)?;
         let body = BuildBody {
@@ -100,6 +118,7 @@ impl Fleet {
             tags,
             cpus: new.cpus,
             memory_bytes: new.memory_bytes,
+            min_free_disk_bytes: new.min_free_disk_bytes,
             described: false,
             refused: false,
             finished_ms: None,
@@ -144,6 +163,8 @@ impl Fleet {
         }
         (request.cpus, request.memory_bytes) =
             (request.cpus.or(body.cpus), request.memory_bytes.or(body.memory_bytes));
+        request.min_free_disk_bytes = request.min_free_disk_bytes.or(body.min_free_disk_bytes);
+        check_free_disk(self.state_dir(), request.min_free_disk_bytes)?;
         let (parent, reach) = self.parent(actor, &request)?;
         let login = login(actor, &mut request)?;
         let uploads = uploads::directory(self.state_dir(), &actor.tenant);

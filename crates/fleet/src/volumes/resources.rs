@@ -42,11 +42,16 @@ impl Fleet {
     ) -> Result<VolumeVersion, FleetError> {
         let head = self.visible_volume(actor, name, VolumeMode::Rw).await?;
         head.version(Some(version))?;
-        let mut writer = self.0.volumes.acquire(&head.tenant, &head.name, &by(actor), false).await?;
-        let restored = writer.restore(version).await;
-        let current = writer.head().current;
-        writer.release().await?;
-        Ok(version_to_api(&restored?, current))
+        let by = by(actor);
+        // Goes on when the caller goes away: the lease is given back.
+        self.detached(async move |fleet: Fleet| {
+            let mut writer = fleet.0.volumes.acquire(&head.tenant, &head.name, &by, false).await?;
+            let restored = writer.restore(version).await;
+            let current = writer.head().current;
+            writer.release().await?;
+            Ok(version_to_api(&restored?, current))
+        })
+        .await
     }
 
     /// Shares a volume; a `mode` of `None` takes the right back.

@@ -123,7 +123,9 @@ impl Fleet {
             let message = format!("volume `{name}` is read only in sandbox {}", live.id);
             return Err(FleetError::new(Failure::Conflict, "wrong_state", message));
         }
-        self.checkpoint(&live, volume).await?;
+        let (of, taken) = (live.clone(), volume.clone());
+        // Goes on when the caller goes away: the sandbox is frozen meanwhile.
+        self.detached(async move |fleet: Fleet| fleet.checkpoint(&of, &taken).await).await?;
         let found = live.record().volumes.iter().find(named).map(|volume| volume.to_api(&live.tenant));
         found.ok_or_else(|| VolumeError::NotFound(name.into()).into())
     }

@@ -55,9 +55,9 @@ pub use pools::{Pool, PoolMaker, PoolSize, ZygoteState};
 pub use ports::{SignPort, SignedPort};
 pub use resources::{Resource, ResourceList, SetResource};
 pub use sandboxes::{
-    CreateSandbox, End, EndCause, Event, Extend, Hibernate, Idle, IdleAction, LimitsRequest, Sandbox,
-    SandboxMetrics, SandboxPage, SandboxSample, SandboxState, SandboxUsage, TtlAction, UnderPressure,
-    UpdateSandbox,
+    CreateSandbox, End, EndCause, Event, Extend, Hibernate, Idle, IdleAction, LimitsRequest, Pause, Resume,
+    Sandbox, SandboxMetrics, SandboxPage, SandboxSample, SandboxState, SandboxUsage, TtlAction,
+    UnderPressure, UpdateSandbox,
 };
 pub use secrets::{CreateSecret, Secret, SecretPage, UpdateSecret};
 pub use server::{

@@ -389,6 +389,33 @@ pub struct Hibernate {
     /// is an error where the backend does not. `false`: the files alone are kept; one that sleeps with its memory loses it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<bool>,
+    /// Its time to live while it sleeps, where it has one; awake again it has what is left of the present one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(exclusive_minimum = 0.0, maximum = 31622400.0))]
+    pub ttl_seconds: Option<f64>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct Pause {
+    /// Its time to live while it is paused, where it has one; resumed it has what is left of the present one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(exclusive_minimum = 0.0, maximum = 31622400.0))]
+    pub ttl_seconds: Option<f64>,
+    /// The next request that needs its processes resumes it, as after a pause for idleness.
+    pub auto_resume: bool,
+}
+
+/// Of a resume and of a wake.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct Resume {
+    /// Its time to live from then on. It runs already: it keeps the time that it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(exclusive_minimum = 0.0, maximum = 31622400.0))]
+    pub ttl_seconds: Option<f64>,
 }
 
 /// One line of the event stream.

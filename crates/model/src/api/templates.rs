@@ -26,6 +26,10 @@ pub struct BuildTemplate {
     pub ready: Option<String>,
     pub cpus: Option<f64>,
     pub memory_bytes: Option<u64>,
+    /// What each of its sandboxes can write at least. Their disk has this limit, where that of the default or of the template that the
+    /// build begins with is smaller; more than the server's disk has free is refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_free_disk_bytes: Option<u64>,
     /// True: every step is done again.
     pub no_cache: bool,
 }

@@ -267,6 +267,10 @@ async fn what_others_built_and_kept_is_not_there_for_clients_of_e2b() {
     let theirs = Client::of(&server, "theirs", "admin").await;
     let made = mine.make("/v3/templates", "{\"name\": \"zebrafish\"}").await;
     let (template, build) = (word(&made, "templateID"), word(&made, "buildID"));
+    let roomy = |mb: u64| format!("{{\"name\": \"zebrafish:roomy\", \"minFreeDiskMb\": {mb}}}");
+    mine.make("/v3/templates", &roomy(1)).await;
+    let refused = mine.ask("POST", "/v3/templates", Some(&roomy(1 << 40))).await;
+    assert!(refused.status == 400 && refused.text().contains("disk has free"), "{}", refused.text());
     let nothing = ["tp-0000000000000000", "00000000-0000-4000-8000-000000000000"];
     for name in [template.as_str(), "zebrafish"] {
         theirs.learns_nothing(OF_A_TEMPLATE, &[name, &build], &nothing).await;
@@ -318,4 +322,75 @@ async fn volumes(server: &Server, mine: &Client<'_>, theirs: &Client<'_>) {
             assert_eq!((foreign.0, &foreign), (401, &none), "{tried:?}");
         }
     }
+}
+
+/// Where a proxy in front ends TLS, an upload goes through it too.
+#[tokio::test]
+async fn an_address_for_an_upload_has_the_scheme_by_which_the_client_called() {
+    let server = Server::start(Default::default()).await;
+    let client = Client::of(&server, "mine", "user").await;
+    let template = word(&client.make("/v3/templates", "{\"name\": \"zebrafish\"}").await, "templateID");
+    let target = format!("/templates/{template}/files/{}", "0".repeat(64));
+    for (header, scheme) in [("", "http://"), ("X-Forwarded-Proto: https\r\n", "https://")] {
+        let headers = format!("X-API-KEY: {}\r\n{header}", client.key);
+        let url = word(&server.ask_tcp("GET", &target, &headers, None).await, "url");
+        assert!(url.starts_with(scheme), "{url}");
+    }
+    assert_eq!(client.ask("DELETE", &format!("/templates/{template}"), None).await.status, 204);
+}
+
+/// A list has a sandbox under the same template as the sandbox's own view, whoever made it.
+#[tokio::test]
+async fn a_list_of_a_template_has_the_sandboxes_that_are_shown_under_it() {
+    let server = Server::start(Default::default()).await;
+    let client = Client::of(&server, "mine", "user").await;
+    let authorized = format!("Authorization: Bearer {}\r\n", client.key);
+    let plain = server.ask_tcp("POST", "/v1/sandboxes", &authorized, Some("{}")).await;
+    let plain = word(&plain, "id");
+    let (of_e2b, _) = client.sandbox().await;
+    let snapshot = word(&client.make(&format!("/sandboxes/{plain}/snapshots"), "{}").await, "snapshotID");
+    let from_snapshot = client.make("/v2/sandboxes", &format!("{{\"templateID\": \"{snapshot}\"}}")).await;
+    let from_snapshot = word(&from_snapshot, "sandboxID");
+    for (template, expected) in
+        [("base", vec![&plain, &of_e2b]), (snapshot.as_str(), vec![&from_snapshot]), ("other", vec![])]
+    {
+        let listed = client.ask("GET", &format!("/v2/sandboxes?template={template}"), None).await.json();
+        let listed = listed.as_array().expect("a list");
+        let mut ids: Vec<&str> = listed.iter().filter_map(|one| one["sandboxID"].as_str()).collect();
+        let mut expected: Vec<&str> = expected.into_iter().map(String::as_str).collect();
+        (ids.sort_unstable(), expected.sort_unstable());
+        assert_eq!(ids, expected, "{template}");
+        assert!(listed.iter().all(|one| one["templateID"] == template), "{listed:?}");
+    }
+    for sandbox in [&plain, &of_e2b, &from_snapshot] {
+        assert_eq!(client.ask("DELETE", &format!("/sandboxes/{sandbox}"), None).await.status, 204);
+    }
+}
+
+/// One that is paused waits for a month, and is not one that runs for a month.
+#[tokio::test]
+async fn the_month_of_a_pause_ends_with_the_pause() {
+    let server = Server::start(Default::default()).await;
+    let client = Client::of(&server, "mine", "user").await;
+    let (id, _) = client.sandbox().await;
+    let left = async || {
+        let found = server.ask("GET", &format!("/v1/sandboxes/{id}"), None).await.json();
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+        found["expires_at_ms"].as_u64().expect("a time").saturating_sub(now.as_millis() as u64) / 1000
+    };
+    for (body, verb) in [("{}", "resume"), ("{\"memory\": false}", "wake")] {
+        let paused = client.ask("POST", &format!("/sandboxes/{id}/pause"), Some(body)).await;
+        assert_eq!(paused.status, 204, "{}", paused.text());
+        assert!(left().await > 29 * 86_400);
+        let awake = server.ask("POST", &format!("/v1/sandboxes/{id}/{verb}"), None).await;
+        assert_eq!(awake.status, 200, "{}", awake.text());
+        assert!(left().await <= 300);
+    }
+    let paused = client.ask("POST", &format!("/sandboxes/{id}/pause"), Some("{}")).await;
+    assert_eq!(paused.status, 204, "{}", paused.text());
+    let connected =
+        client.ask("POST", &format!("/v2/sandboxes/{id}/connect"), Some("{\"timeout\": 60}")).await;
+    assert_eq!(connected.status, 201, "{}", connected.text());
+    assert!(left().await <= 60);
+    assert_eq!(client.ask("DELETE", &format!("/sandboxes/{id}"), None).await.status, 204);
 }

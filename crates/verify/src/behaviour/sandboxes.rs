@@ -122,6 +122,15 @@ fn paused(place: &Place) -> Result<()> {
     ensure!(resumed["state"] == "running", "{resumed}");
     let ended = place.get(&place.of(&format!("/execs/{}/wait?timeout_seconds=20", started["exec"])))?;
     ensure!(ended["exit_code"] == 0, "what ran before did not go on: {ended}");
+    let month = json!({"auto_resume": true, "ttl_seconds": 2_592_000});
+    let asleep = place.post(&place.of("/pause"), 200, month)?;
+    ensure!(place.run(&place.id, "echo by itself")? == "by itself\n", "a command resumes it");
+    let awake = place.get(&place.of(""))?;
+    let (asleep, awake) = (asleep["expires_at_ms"].as_u64(), awake["expires_at_ms"].as_u64());
+    ensure!(
+        asleep > awake.map(|at| at + 86_400_000),
+        "the time of a pause is the pause's: {asleep:?}, {awake:?}"
+    );
     Ok(())
 }
 

@@ -111,6 +111,35 @@ def test_pause_and_resume(sandbox: Sandbox) -> None:
     assert len(process.output_bytes()) >= before + 20
 
 
+def test_a_pause_that_ends_by_use_has_a_time_of_its_own(sandbox: Sandbox) -> None:
+    def left(info: paddock.SandboxInfo) -> float:
+        assert info.expires_at is not None
+        return (info.expires_at - datetime.now(timezone.utc)).total_seconds()
+
+    assert left(sandbox.pause(ttl_seconds=86_400, auto_resume=True)) > 80_000
+    assert sandbox.exec("echo on").stdout == "on\n"
+    assert left(sandbox.info()) < 80_000
+    assert left(sandbox.hibernate(ttl_seconds=86_400)) > 80_000
+    assert left(sandbox.wake(ttl_seconds=60)) <= 60
+    sandbox.pause()
+    assert left(sandbox.resume(ttl_seconds=30)) <= 30
+
+
+def test_lists_are_of_a_time_or_of_a_sandbox(sandbox: Sandbox) -> None:
+    made = sandbox.info().created_at
+    ids = [found.id for found in Sandbox.list(created_after=made - timedelta(milliseconds=1))]
+    assert sandbox.id in ids
+    assert sandbox.id not in [found.id for found in Sandbox.list(created_after=made)]
+    snapshot = sandbox.snapshot(name=f"of-{sandbox.id}")
+    with Client() as client:
+        try:
+            assert [found.id for found in client.snapshots(sandbox=sandbox.id)] == [snapshot.id]
+            assert [found.id for found in client.snapshots(name=f"of-{sandbox.id}")] == [snapshot.id]
+            assert client.snapshots(sandbox="sb-0000000000000000") == []
+        finally:
+            client.delete_snapshot(snapshot)
+
+
 def test_hibernate_and_wake_by_use(sandbox: Sandbox) -> None:
     sandbox.files.write("kept.txt", "kept")
     assert sandbox.hibernate().state == "hibernated"

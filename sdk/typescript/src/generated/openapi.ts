@@ -704,6 +704,13 @@ export interface components {
              */
             memory_bytes?: number | null;
             /**
+             * Format: int64
+             * @description What each of its sandboxes can write at least. Their disk has this limit, where that of the default or of the template that the
+             *     build begins with is smaller; more than the server's disk has free is refused.
+             * @default null
+             */
+            min_free_disk_bytes?: number | null;
+            /**
              * @description The template's name among the tenant's own; `NAME:TAG` names a tag too.
              * @default
              */
@@ -1441,6 +1448,12 @@ export interface components {
              * @default null
              */
             memory?: boolean | null;
+            /**
+             * Format: double
+             * @description Its time to live while it sleeps, where it has one; awake again it has what is left of the present one.
+             * @default null
+             */
+            ttl_seconds?: number | null;
         };
         /** @description A field is absent where the host does not say it. */
         HostLoad: {
@@ -2195,6 +2208,19 @@ export interface components {
             /** @enum {string} */
             type: "alive";
         };
+        Pause: {
+            /**
+             * @description The next request that needs its processes resumes it, as after a pause for idleness.
+             * @default false
+             */
+            auto_resume?: boolean;
+            /**
+             * Format: double
+             * @description Its time to live while it is paused, where it has one; resumed it has what is left of the present one.
+             * @default null
+             */
+            ttl_seconds?: number | null;
+        };
         Pool: {
             /** @description The last error, while it lasts. */
             error?: string | null;
@@ -2341,6 +2367,15 @@ export interface components {
         RestoreVolume: {
             /** Format: int64 */
             version: number;
+        };
+        /** @description Of a resume and of a wake. */
+        Resume: {
+            /**
+             * Format: double
+             * @description Its time to live from then on. It runs already: it keeps the time that it has.
+             * @default null
+             */
+            ttl_seconds?: number | null;
         };
         /** @enum {string} */
         RetryOn: "exit" | "timeout" | "out_of_memory" | "lost";
@@ -3528,6 +3563,7 @@ export interface operations {
     list_sandboxes: {
         parameters: {
             query?: {
+                created_after_ms?: number;
                 cursor?: string;
                 limit?: number;
                 metadata?: string[];
@@ -4424,6 +4460,11 @@ export interface operations {
                 id: string;
             };
         };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Pause"] | null;
+            };
+        };
         responses: {
             200: {
                 content: {
@@ -4527,6 +4568,11 @@ export interface operations {
                 id: string;
             };
         };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Resume"] | null;
+            };
+        };
         responses: {
             200: {
                 content: {
@@ -4587,6 +4633,11 @@ export interface operations {
         parameters: {
             path: {
                 id: string;
+            };
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Resume"] | null;
             };
         };
         responses: {
@@ -4772,6 +4823,8 @@ export interface operations {
             query?: {
                 cursor?: string;
                 limit?: number;
+                name?: string;
+                sandbox?: string;
             };
         };
         responses: {

@@ -137,6 +137,9 @@ async fn execute(inside: Inside, request: Request) -> Result<Response> {
                     }
                 }
                 Some(Ok(OutputEvent::Gap { stream, bytes, .. })) => {
+                    if let Some(said) = texts.rest(stream) {
+                        yield line(&said);
+                    }
                     yield line(&text(stream, &format!("... {bytes} bytes were not kept ...\n")));
                 }
                 Some(Ok(OutputEvent::Result { result })) => yield line(&code_results::result(&result)),
@@ -148,6 +151,10 @@ async fn execute(inside: Inside, request: Request) -> Result<Response> {
                 Some(Ok(OutputEvent::Alive)) => {}
                 Some(Ok(OutputEvent::Ended { exec })) => {
                     unwatched.is_over();
+                    let rests = [StreamName::Stdout, StreamName::Stderr].map(|stream| texts.rest(stream));
+                    for said in rests.into_iter().flatten() {
+                        yield line(&said);
+                    }
                     if exec.cause == Some(ExecCause::SandboxEnded) {
                         yield Err(broken_off("the sandbox has ended"));
                         return;
@@ -219,10 +226,7 @@ struct Texts {
 
 impl Texts {
     fn take(&mut self, stream: StreamName, data: &str) -> Option<Value> {
-        let held = match stream {
-            StreamName::Stdout => &mut self.stdout,
-            StreamName::Stderr => &mut self.stderr,
-        };
+        let held = self.held(stream);
         held.extend(STANDARD.decode(data).unwrap_or_default());
         let whole = match std::str::from_utf8(held) {
             // The beginning of a character: the rest is still to come.
@@ -232,6 +236,19 @@ impl Texts {
         let rest = held.split_off(whole);
         let said = std::mem::replace(held, rest);
         (!said.is_empty()).then(|| text(stream, &String::from_utf8_lossy(&said)))
+    }
+
+    /// The beginning of a character whose rest does not come.
+    fn rest(&mut self, stream: StreamName) -> Option<Value> {
+        let said = std::mem::take(self.held(stream));
+        (!said.is_empty()).then(|| text(stream, &String::from_utf8_lossy(&said)))
+    }
+
+    fn held(&mut self, stream: StreamName) -> &mut Vec<u8> {
+        match stream {
+            StreamName::Stdout => &mut self.stdout,
+            StreamName::Stderr => &mut self.stderr,
+        }
     }
 }
 
@@ -319,6 +336,12 @@ mod tests {
         assert_eq!(said(texts.take(StreamName::Stdout, &encoded(&[0xa4, b'b']))), Some("\u{e4}b".into()));
         assert_eq!(said(texts.take(StreamName::Stdout, &encoded(&[0xff, b'c']))), Some("\u{fffd}c".into()));
         assert_eq!(said(texts.take(StreamName::Stdout, &encoded(&[0xc3]))), None);
+        // Its other half never comes.
+        assert_eq!(said(texts.rest(StreamName::Stdout)), Some("\u{fffd}".into()));
+        assert_eq!(
+            (said(texts.rest(StreamName::Stdout)), said(texts.rest(StreamName::Stderr))),
+            (None, None)
+        );
     }
 
     #[test]

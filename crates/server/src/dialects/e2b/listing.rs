@@ -1,7 +1,6 @@
 //! Pages of sandboxes by age.
 
 use super::errors::{Refusal, Result};
-use super::labels::TEMPLATE_LABEL;
 use super::timestamps;
 use super::views;
 use crate::app::App;
@@ -10,7 +9,7 @@ use crate::errors::shorten;
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, Uri};
-use paddock_fleet::ListFilter;
+use paddock_fleet::{ListFilter, ShownTemplate};
 use paddock_model::api::SandboxState;
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
@@ -58,11 +57,10 @@ pub fn filter(uri: &Uri) -> Result<ListFilter> {
             .ok_or_else(|| Refusal::invalid(format!("startedAfter: {:?} is no time", shorten(text))))
     });
     let after = after.transpose()?.map(|after| u64::try_from(after).unwrap_or_default());
-    let mut metadata = wanted.metadata.as_deref().map(pairs).transpose()?.unwrap_or_default();
-    metadata.extend(wanted.template.map(|template| (TEMPLATE_LABEL.to_string(), template)));
     Ok(ListFilter {
         states: states(&wanted.state)?,
-        metadata,
+        metadata: wanted.metadata.as_deref().map(pairs).transpose()?.unwrap_or_default(),
+        shown_template: wanted.template.map(|template| ShownTemplate { template, ..views::SHOWN_TEMPLATE }),
         limit: page_limit(wanted.limit)?,
         cursor: wanted.next_token,
         oldest_first,

@@ -51,6 +51,7 @@ mod request_hosts;
 mod routes;
 mod sandboxes;
 mod secrets;
+mod signature_search;
 mod signatures;
 mod snapshots;
 mod template_builds;
@@ -87,7 +88,7 @@ pub struct State {
     watchers: watchers::Watchers,
     executions: code::Executions,
     versions: versions::Seen,
-    issued: signatures::Issued,
+    issued: signature_search::Issued,
 }
 
 /// A failure of the server itself, as E2B's clients are told of it.

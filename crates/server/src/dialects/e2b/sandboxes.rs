@@ -10,7 +10,7 @@ use axum::Json as Answer;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use paddock_fleet::{Actor, FleetError};
-use paddock_model::api::{Extend, Hibernate, Sandbox, SandboxState};
+use paddock_model::api::{self, Extend, Hibernate, Resume, Sandbox, SandboxState};
 use serde::Deserialize;
 use serde_json::Value;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -18,7 +18,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const TIMEOUT_SECONDS: f64 = 300.0;
 /// A paused sandbox waits so long for somebody to resume it.
 const PAUSED_SECONDS: f64 = 30.0 * 86_400.0;
-const FILES_ALONE: Hibernate = Hibernate { memory: Some(false) };
+const FILES_ALONE: Hibernate = Hibernate { memory: Some(false), ttl_seconds: Some(PAUSED_SECONDS) };
 
 /// One that lives and is the caller's.
 pub async fn find(app: &App, actor: &Actor, id: &str) -> Result<Sandbox> {
@@ -69,14 +69,15 @@ pub async fn connect(
     let was_paused = matches!(sandbox.state, SandboxState::Paused | SandboxState::Hibernated);
     if was_paused && wanted.memory == Some(false) {
         if sandbox.state == SandboxState::Paused {
-            app.fleet().resume(&actor, &sandbox.id).await?;
+            app.fleet().resume(&actor, &sandbox.id, Resume::default()).await?;
         }
         app.fleet().hibernate(&actor, &sandbox.id, FILES_ALONE).await?;
     }
-    let sandbox = if was_paused { wake_up(&app, &actor, &id).await? } else { sandbox };
     let ends = sandbox.expires_at_ms.map(|at| at as f64 / 1000.0);
     let sandbox = match ends {
-        Some(ends) if was_paused || ends < now_seconds() + timeout => {
+        // In one step: a client that goes away leaves none that runs with the time of one that was paused.
+        _ if was_paused => wake_up(&app, &actor, &id, Resume { ttl_seconds: ends.map(|_| timeout) }).await?,
+        Some(ends) if ends < now_seconds() + timeout => {
             app.fleet().extend(&actor, &sandbox.id, Extend { ttl_seconds: timeout }).await?
         }
         _ => sandbox,
@@ -90,16 +91,21 @@ pub async fn running(app: &App, actor: &Actor, sandbox: Sandbox) -> Result<Sandb
     match sandbox.state {
         SandboxState::Running => Ok(sandbox),
         SandboxState::Paused | SandboxState::Hibernated if views::auto_resumes(&sandbox) => {
-            Ok(wake_up(app, actor, &sandbox.id).await?)
+            Ok(wake_up(app, actor, &sandbox.id, Resume::default()).await?)
         }
         _ => Err(Refusal::gone(&sandbox.id)),
     }
 }
 
-async fn wake_up(app: &App, actor: &Actor, id: &str) -> std::result::Result<Sandbox, FleetError> {
+async fn wake_up(
+    app: &App,
+    actor: &Actor,
+    id: &str,
+    how: Resume,
+) -> std::result::Result<Sandbox, FleetError> {
     match app.fleet().get(actor, id).await?.state {
-        SandboxState::Paused => app.fleet().resume(actor, id).await,
-        _ => app.fleet().wake(actor, id).await,
+        SandboxState::Paused => app.fleet().resume(actor, id, how).await,
+        _ => app.fleet().wake(actor, id, how).await,
     }
 }
 
@@ -150,18 +156,14 @@ pub async fn pause(
             Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "guest_lost", message)
         })?;
     }
-    fleet.extend(&actor, &sandbox.id, Extend { ttl_seconds: PAUSED_SECONDS }).await?;
-    let paused = match wanted.memory {
-        Some(false) => fleet.hibernate(&actor, &sandbox.id, FILES_ALONE).await,
-        _ => fleet.pause(&actor, &sandbox.id).await,
-    };
-    if let Err(error) = paused {
-        // It goes on as if nobody had asked.
-        if let Some(left) = sandbox.expires_at_ms.map(|at| at as f64 / 1000.0 - now_seconds()) {
-            fleet.extend(&actor, &sandbox.id, Extend { ttl_seconds: left.max(1.0) }).await?;
+    match wanted.memory {
+        Some(false) => fleet.hibernate(&actor, &sandbox.id, FILES_ALONE).await?,
+        _ => {
+            let how =
+                api::Pause { ttl_seconds: Some(PAUSED_SECONDS), auto_resume: views::auto_resumes(&sandbox) };
+            fleet.pause(&actor, &sandbox.id, how).await?
         }
-        return Err(error.into());
-    }
+    };
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -1,91 +1,23 @@
 //! Signed URLs of files. Without a domain they name no sandbox: the signature is made with the access token of one, and that one is
 //! looked for.
-//!
-//! First among the tokens that this server gave out: one hash for each. An earlier server's are looked for among all sandboxes, which
-//! costs a hundred times as much, so that callers whose signature fits nothing have a small share of a processor for it together.
 
 use super::errors::{Refusal, Result};
 use super::grants::Grant;
+use super::signature_search;
 use crate::app::App;
-use axum::http::{Method, StatusCode, Uri};
+use axum::http::{Method, Uri};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
-
-use paddock_fleet::{Actor, Admitted, ListFilter, same_secret};
+use paddock_fleet::{Actor, Admitted, same_secret};
 use paddock_model::api::{Role, Sandbox, Token};
-use ring::digest::{SHA256, digest};
+use ring::digest::{Context, SHA256, SHA256_OUTPUT_LEN};
 use serde::Deserialize;
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, PoisonError, RwLock};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use tokio::sync::Semaphore;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const PREFIX: &str = "v1_";
-const PAGE: usize = 1000;
-/// Each costs up to ten microseconds, and the caller has shown nothing yet.
-const MOST_TRIED: usize = 50_000;
-/// Tokens that are remembered; the oldest are forgotten first.
-const MOST_ISSUED: usize = 50_000;
 /// As of the signed URLs of `/v1`. The client's clock may be ahead.
 const LONGEST_SIGNED: Duration = Duration::from_secs(7 * 24 * 3600);
 const CLOCK_SLACK: Duration = Duration::from_secs(3600);
-/// A search keeps a processor busy.
-static SEARCHES: Semaphore = Semaphore::const_new(1);
-/// The share of a processor for searches that find nothing, and how much of it is saved up while there are none.
-const SHARE_OF_FAILURES: f64 = 0.05;
-const MOST_SAVED: Duration = Duration::from_secs(2);
-
-/// The tokens of sandboxes that this server gave out, and the time that is left for searches that find nothing.
-pub struct Issued {
-    tokens: RwLock<Tokens>,
-    left: Mutex<(Duration, Instant)>,
-}
-
-#[derive(Default)]
-struct Tokens {
-    /// The sandbox and the API key of each token.
-    of: HashMap<String, (String, String)>,
-    oldest_first: VecDeque<String>,
-}
-
-impl Default for Issued {
-    fn default() -> Issued {
-        Issued { tokens: RwLock::default(), left: Mutex::new((MOST_SAVED, Instant::now())) }
-    }
-}
-
-impl Issued {
-    pub fn note(&self, token: &str, sandbox: &str, key: &str) {
-        let mut tokens = self.tokens.write().unwrap_or_else(PoisonError::into_inner);
-        if tokens.of.insert(token.to_string(), (sandbox.to_string(), key.to_string())).is_none() {
-            tokens.oldest_first.push_back(token.to_string());
-        }
-        while tokens.oldest_first.len() > MOST_ISSUED {
-            let oldest = tokens.oldest_first.pop_front().unwrap_or_default();
-            tokens.of.remove(&oldest);
-        }
-    }
-
-    fn find(&self, fits: impl Fn(&str) -> bool) -> Option<Signed> {
-        let tokens = self.tokens.read().unwrap_or_else(PoisonError::into_inner);
-        let found = tokens.of.iter().find(|(token, _)| fits(token));
-        found.map(|(_, (sandbox, key))| Signed { sandbox: sandbox.clone(), key: key.clone() })
-    }
-
-    /// The time until a search may begin, if searches that found nothing have used up theirs.
-    fn wait(&self) -> Option<Duration> {
-        let left = self.left(Duration::ZERO);
-        left.is_zero().then(|| Duration::from_secs(1))
-    }
-
-    /// Takes the time of a search that found nothing, and returns what is left.
-    fn left(&self, spent: Duration) -> Duration {
-        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        let saved = left.0 + left.1.elapsed().mul_f64(SHARE_OF_FAILURES);
-        *left = (saved.min(MOST_SAVED).saturating_sub(spent), Instant::now());
-        left.0
-    }
-}
 
 /// The query of `/files`.
 #[derive(Debug, Default, Deserialize)]
@@ -115,9 +47,31 @@ pub fn is_signed(uri: &Uri) -> bool {
 }
 
 /// A sandbox, and the API key with whose access token a URL was signed.
+#[derive(Debug, Clone)]
 pub struct Signed {
     pub sandbox: String,
     pub key: String,
+}
+
+/// A signature, and all that was signed but the token.
+#[derive(Clone)]
+pub struct Sought {
+    before_token: Context,
+    after_token: Option<String>,
+    signature: String,
+}
+
+impl Sought {
+    pub fn fits(&self, token: &str) -> bool {
+        same_secret(&self.made_with(token), &self.signature)
+    }
+
+    fn made_with(&self, token: &str) -> String {
+        let mut signed = self.before_token.clone();
+        signed.update(token.as_bytes());
+        signed.update(self.after_token.as_deref().unwrap_or_default().as_bytes());
+        format!("{PREFIX}{}", STANDARD_NO_PAD.encode(signed.finish()))
+    }
 }
 
 impl Wanted {
@@ -132,11 +86,11 @@ impl Wanted {
 
     /// The holder of the API key that the URL was signed for, where the request names the sandbox: nothing is looked for then.
     pub async fn admit(&self, app: &App, operation: Operation, sandbox: &str) -> Result<Admitted> {
-        let signature = self.given()?;
+        let sought = self.sought(operation, self.given()?).ok_or_else(invalid)?;
         let sandbox = app.fleet().get(&Actor::owner(), sandbox).await.map_err(|_| invalid())?;
         let keys = app.fleet().tokens(&Actor::owner()).await?;
         let mut own = keys.iter().filter(|key| may_sign(key, &sandbox));
-        let found = own.find(|key| self.is_signed_with(app, operation, &sandbox.id, &key.id, signature));
+        let found = own.find(|key| sought.fits(&Grant::Envd.token(app, &sandbox.id, &key.id)));
         let Some(key) = found else { return Err(invalid()) };
         app.fleet().admit_token(&key.id).await?.ok_or_else(invalid)
     }
@@ -154,76 +108,22 @@ impl Wanted {
 
     /// The sandbox and the API key that the URL was signed for.
     pub async fn signed(&self, app: &App, operation: Operation) -> Result<Signed> {
-        let signature = self.given()?;
-        let issued = &app.e2b().issued;
-        let known = issued.find(|token| same_secret(&self.signature_with(operation, token), signature));
-        if let Some(known) = known {
-            return Ok(known);
-        }
-        let Ok(_turn) = SEARCHES.acquire().await else { return Err(invalid()) };
-        if let Some(wait) = issued.wait() {
-            let mut busy = Refusal::new(
-                StatusCode::TOO_MANY_REQUESTS,
-                "too_many_signatures",
-                "too many signatures that fit no sandbox were looked for; name the sandbox with the header E2b-Sandbox-Id, or ask again",
-            );
-            busy.failure.retry_after_seconds = Some(wait.as_secs() as u32);
-            return Err(busy);
-        }
-        let began = Instant::now();
-        let found = self.search(app, operation, signature).await;
-        match &found {
-            Ok(found) => {
-                issued.note(&Grant::Envd.token(app, &found.sandbox, &found.key), &found.sandbox, &found.key)
-            }
-            Err(_) => drop(issued.left(began.elapsed())),
-        }
-        found
+        let sought = self.sought(operation, self.given()?).ok_or_else(invalid)?;
+        signature_search::find(app, sought).await
     }
 
-    async fn search(&self, app: &App, operation: Operation, signature: &str) -> Result<Signed> {
-        let keys = app.fleet().tokens(&Actor::owner()).await?;
-        let (mut tried, mut cursor) = (0, None);
-        loop {
-            let filter = ListFilter { limit: PAGE, cursor, ..ListFilter::default() };
-            let page = app.fleet().list(&Actor::owner(), &filter).await?;
-            for sandbox in &page.sandboxes {
-                for key in keys.iter().filter(|key| may_sign(key, sandbox)) {
-                    if self.is_signed_with(app, operation, &sandbox.id, &key.id, signature) {
-                        return Ok(Signed { sandbox: sandbox.id.clone(), key: key.id.clone() });
-                    }
-                    tried += 1;
-                }
-            }
-            cursor = page.next_cursor;
-            if cursor.is_none() || tried > MOST_TRIED {
-                return Err(invalid());
-            }
-            tokio::task::yield_now().await;
+    fn sought(&self, operation: Operation, signature: &str) -> Option<Sought> {
+        let hash = STANDARD_NO_PAD.decode(signature.strip_prefix(PREFIX)?).ok()?;
+        if hash.len() != SHA256_OUTPUT_LEN {
+            return None;
         }
-    }
-
-    fn is_signed_with(
-        &self,
-        app: &App,
-        operation: Operation,
-        sandbox: &str,
-        key: &str,
-        signature: &str,
-    ) -> bool {
-        let token = Grant::Envd.token(app, sandbox, key);
-        same_secret(&self.signature_with(operation, &token), signature)
-    }
-
-    fn signature_with(&self, operation: Operation, token: &str) -> String {
         let operation = if operation == Operation::Read { "read" } else { "write" };
         let (path, user) =
             (self.path.as_deref().unwrap_or_default(), self.username.as_deref().unwrap_or_default());
-        let signed = match &self.signature_expiration {
-            Some(expiration) => format!("{path}:{operation}:{user}:{token}:{expiration}"),
-            None => format!("{path}:{operation}:{user}:{token}"),
-        };
-        format!("{PREFIX}{}", STANDARD_NO_PAD.encode(digest(&SHA256, signed.as_bytes())))
+        let mut before_token = Context::new(&SHA256);
+        before_token.update(format!("{path}:{operation}:{user}:").as_bytes());
+        let after_token = self.signature_expiration.as_ref().map(|expiration| format!(":{expiration}"));
+        Some(Sought { before_token, after_token, signature: signature.to_string() })
     }
 
     /// A client chooses the time. One that names none signs for as long as the sandbox and the API key last.
@@ -242,11 +142,11 @@ impl Wanted {
     }
 }
 
-fn may_sign(key: &Token, sandbox: &Sandbox) -> bool {
+pub fn may_sign(key: &Token, sandbox: &Sandbox) -> bool {
     key.tenant == sandbox.tenant && key.role != Role::ReadOnly
 }
 
-fn invalid() -> Refusal {
+pub fn invalid() -> Refusal {
     Refusal::unauthorized("the signature is not valid")
 }
 
@@ -261,37 +161,17 @@ mod tests {
         ))
         .expect("valid");
         // python: "v1_" + base64(sha256(b"/tmp/a.txt:read:user:secret:1700000000")) without "="
-        assert_eq!(wanted.signature_with(Operation::Read, "secret"), EXPECTED_WITH_TIME);
+        let fits = |wanted: &Wanted, operation, signature| {
+            wanted.sought(operation, signature).is_some_and(|sought| sought.fits("secret"))
+        };
+        assert!(fits(&wanted, Operation::Read, EXPECTED_WITH_TIME));
         let bare = Wanted::default();
-        assert_eq!(bare.signature_with(Operation::Write, "secret"), EXPECTED_BARE);
-        assert_ne!(bare.signature_with(Operation::Read, "secret"), EXPECTED_BARE);
-    }
-
-    #[test]
-    fn tokens_that_were_given_out_are_found_and_the_oldest_forgotten() {
-        let issued = Issued::default();
-        for number in 0..=MOST_ISSUED {
-            issued.note(&format!("token-{number}"), &format!("sb-{number}"), "tk-1");
+        assert!(fits(&bare, Operation::Write, EXPECTED_BARE));
+        assert!(!fits(&bare, Operation::Read, EXPECTED_BARE));
+        // No token makes these, and none is tried.
+        for made_up in ["v1_", "v1_x", &format!("{EXPECTED_BARE}="), &EXPECTED_BARE[3..]] {
+            assert!(bare.sought(Operation::Write, made_up).is_none(), "{made_up}");
         }
-        issued.note("token-5", "sb-5", "tk-1");
-        let find = |wanted: &str| issued.find(|token| token == wanted).map(|found| found.sandbox);
-        assert_eq!(find("token-1"), Some("sb-1".into()));
-        assert_eq!(find("token-0"), None);
-        assert_eq!(issued.tokens.read().expect("not poisoned").of.len(), MOST_ISSUED);
-    }
-
-    #[test]
-    fn searches_that_find_nothing_have_little_time_together() {
-        let issued = Issued::default();
-        assert_eq!(issued.wait(), None);
-        assert!(issued.left(MOST_SAVED * 2).is_zero());
-        *issued.left.lock().expect("not poisoned") =
-            (Duration::ZERO, Instant::now() + Duration::from_secs(3600));
-        assert!(issued.wait().is_some());
-        let hour_ago =
-            Instant::now().checked_sub(Duration::from_secs(3600)).expect("a clock that ran for an hour");
-        *issued.left.lock().expect("not poisoned") = (Duration::ZERO, hour_ago);
-        assert_eq!((issued.wait(), issued.left(Duration::ZERO)), (None, MOST_SAVED));
     }
 
     const EXPECTED_WITH_TIME: &str = "v1_WL8uNeOrvnKqPYXrIDL02UdkG+wVbGxaJQW7DucbT/E";

@@ -64,7 +64,7 @@ pub async fn list(
     let wanted: Wanted = parsed(&uri)?;
     let limit = page_limit(wanted.limit)?;
     let filter = SnapshotFilter { name: wanted.name, sandbox: wanted.sandbox_id };
-    let page = app.fleet().snapshots_like(&actor, &filter, limit, wanted.next_token.as_deref()).await?;
+    let page = app.fleet().snapshots(&actor, &filter, limit, wanted.next_token.as_deref()).await?;
     let found = page.snapshots.iter().map(described).collect();
     Ok((next(page.next_cursor), Answer(found)))
 }

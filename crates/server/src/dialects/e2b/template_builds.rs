@@ -44,7 +44,7 @@ pub async fn files(
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
     let host = host.ok_or_else(|| Refusal::invalid("the request has no Host header"))?;
     // The client reached the server at this address, so that it can upload to it.
-    let url = format!("{}://{host}{}", peer.scheme(), UPLOADS.replace("{grant}", &grant));
+    let url = format!("{}://{host}{}", peer.scheme_outside(&headers), UPLOADS.replace("{grant}", &grant));
     Ok((StatusCode::CREATED, Answer(json!({ "present": present, "url": url }))))
 }
 

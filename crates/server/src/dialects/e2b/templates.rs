@@ -28,7 +28,7 @@ pub struct NewTemplate {
     cpu_count: Option<f64>,
     #[serde(default, rename = "memoryMB")]
     memory_mb: Option<u64>,
-    /// A wish for free space: the disk of a sandbox is its limit here, and nothing grows.
+    /// What its sandboxes can write at least.
     #[serde(default)]
     min_free_disk_mb: Option<u64>,
 }
@@ -39,16 +39,15 @@ pub async fn create(
     Caller(actor): Caller,
     Json(wanted): Json<NewTemplate>,
 ) -> Result<(StatusCode, Answer<Value>)> {
-    if wanted.min_free_disk_mb.is_some_and(|wanted| wanted > 0) {
-        return Err(Refusal::invalid(
-            "minFreeDiskMb: the disk of a sandbox here has a limit of its own, and does not grow with its template",
-        ));
-    }
     let new = NewBuild {
         name: wanted.name,
         tags: wanted.tags.unwrap_or_default(),
         cpus: wanted.cpu_count,
         memory_bytes: wanted.memory_mb.map(|mb| mb.saturating_mul(MIB)),
+        min_free_disk_bytes: wanted
+            .min_free_disk_mb
+            .map(|mb| mb.saturating_mul(MIB))
+            .filter(|bytes| *bytes > 0),
     };
     let build = app.fleet().request_build(&actor, new)?;
     let names = [&build.name];

@@ -4,7 +4,7 @@ use super::grants::Grant;
 use super::labels::{AUTO_RESUME_LABEL, OWN_LABELS, TEMPLATE_LABEL, shown_network};
 use super::timestamps::rfc3339_unsigned;
 use crate::app::App;
-use paddock_fleet::Actor;
+use paddock_fleet::{Actor, ShownTemplate};
 use paddock_model::api::{Sandbox, SandboxState, TtlAction};
 use serde_json::{Map, Value, json};
 
@@ -110,9 +110,12 @@ pub fn cpus(sandbox: &Sandbox) -> u64 {
     sandbox.limits.cpus.ceil().max(1.0) as u64
 }
 
+/// Without the template that is looked for.
+pub const SHOWN_TEMPLATE: ShownTemplate =
+    ShownTemplate { label: TEMPLATE_LABEL, default: DEFAULT_TEMPLATE, template: String::new() };
+
 fn template(sandbox: &Sandbox) -> &str {
-    let label = sandbox.metadata.get(TEMPLATE_LABEL);
-    label.or(sandbox.snapshot.as_ref()).or(sandbox.template.as_ref()).map_or(DEFAULT_TEMPLATE, String::as_str)
+    SHOWN_TEMPLATE.of(&sandbox.metadata, sandbox.snapshot.as_deref(), sandbox.template.as_deref())
 }
 
 fn metadata(sandbox: &Sandbox) -> Map<String, Value> {

@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode
 from .._errors import ConnectionFailed, PaddockError, UnexpectedAnswer, Unsupported, from_answer
 from .._location import Location, locate
 from .._models import Json
+from .._requests import given
 from .._retrying import NeverReached, RetryPolicy, WireError, may_repeat
 from .._streams import tcp_options
 from .._version import __version__
@@ -190,10 +191,12 @@ class AsyncClient:
         body = await self.call("GET", "/v1/templates")
         return [template["name"] for template in body["templates"]]
 
-    async def snapshots(self) -> List[Snapshot]:
+    async def snapshots(self, *, name: Optional[str] = None, sandbox: Optional[str] = None) -> List[Snapshot]:
+        """All of one's own; the one of a name, or those of the sandbox with an id."""
         from .._models_more import Snapshot
 
-        return [Snapshot.parse(item) async for item in self.pages("/v1/snapshots", "snapshots", [])]
+        query = list(given(name=name, sandbox=sandbox).items())
+        return [Snapshot.parse(item) async for item in self.pages("/v1/snapshots", "snapshots", query)]
 
     async def delete_snapshot(self, snapshot: Union[str, Snapshot]) -> None:
         named = snapshot if isinstance(snapshot, str) else snapshot.id

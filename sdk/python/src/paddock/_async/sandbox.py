@@ -202,6 +202,7 @@ class AsyncSandbox(AsyncCopies):
         name: Optional[str] = None,
         template: Optional[str] = None,
         metadata: Optional[Mapping[str, str]] = None,
+        created_after: Optional[datetime] = None,
         oldest_first: bool = False,
         page_size: Optional[int] = None,
         client: Optional[AsyncClient] = None,
@@ -211,6 +212,8 @@ class AsyncSandbox(AsyncCopies):
         fields = given(state=state, name=name, template=template)
         query: List[Tuple[str, str]] = list(fields.items())
         query += [("metadata", f"{key}={value}") for key, value in (metadata or {}).items()]
+        if created_after is not None:
+            query.append(("created_after_ms", str(round(created_after.timestamp() * 1000))))
         if oldest_first:
             query.append(("order", "asc"))
         if page_size is not None:
@@ -415,24 +418,33 @@ class AsyncSandbox(AsyncCopies):
         """It ends so many seconds from now instead."""
         return await self._act("POST", "/extend", json={"ttl_seconds": ttl_seconds}, repeatable=True)
 
-    async def pause(self) -> SandboxInfo:
-        """Freezes it: no processor time, memory kept."""
-        return await self._act("POST", "/pause")
+    async def pause(self, *, ttl_seconds: Optional[float] = None, auto_resume: Optional[bool] = None) -> SandboxInfo:
+        """Freezes it: no processor time, memory kept.
 
-    async def resume(self) -> SandboxInfo:
-        return await self._act("POST", "/resume")
+        `ttl_seconds` is its time to live while it is paused; resumed it has what is left of the present one. With
+        `auto_resume` the next request that needs its processes resumes it.
+        """
+        wanted = given(ttl_seconds=ttl_seconds, auto_resume=auto_resume) or None
+        return await self._act("POST", "/pause", json=wanted)
 
-    async def hibernate(self, *, memory: Optional[bool] = None) -> SandboxInfo:
+    async def resume(self, *, ttl_seconds: Optional[float] = None) -> SandboxInfo:
+        """Lets it go on; `ttl_seconds` is its time to live from then on."""
+        return await self._act("POST", "/resume", json=given(ttl_seconds=ttl_seconds) or None)
+
+    async def hibernate(self, *, memory: Optional[bool] = None, ttl_seconds: Optional[float] = None) -> SandboxInfo:
         """Ends its processes and frees its memory; files stay, and any request wakes it.
 
         Where the backend keeps memory it goes on where it stood. With `memory` True it is an error where the backend
-        does not; with False the files alone are kept.
+        does not; with False the files alone are kept. `ttl_seconds` is its time to live while it sleeps; awake it
+        has what is left of the present one.
         """
-        wanted = given(memory=memory) or None
+        wanted = given(memory=memory, ttl_seconds=ttl_seconds) or None
         return await self._act("POST", "/hibernate", json=wanted, patience=LONG_PATIENCE)
 
-    async def wake(self) -> SandboxInfo:
-        return await self._act("POST", "/wake", patience=LONG_PATIENCE)
+    async def wake(self, *, ttl_seconds: Optional[float] = None) -> SandboxInfo:
+        """Starts it again; `ttl_seconds` is its time to live from then on."""
+        wanted = given(ttl_seconds=ttl_seconds) or None
+        return await self._act("POST", "/wake", json=wanted, patience=LONG_PATIENCE)
 
     async def network(self, after: int = 0) -> Network:
         """What may leave it, what went through, and the decisions after number `after`."""

@@ -47,6 +47,7 @@ class AsyncTemplates:
         ready: Optional[str] = None,
         cpus: Optional[float] = None,
         memory_bytes: Optional[int] = None,
+        min_free_disk_bytes: Optional[int] = None,
         no_cache: bool = False,
         on_log: Optional[Callable[[BuildLogEntry], object]] = None,
         timeout_seconds: Optional[float] = None,
@@ -58,6 +59,8 @@ class AsyncTemplates:
             image, template: what it begins with: an image of a registry, or another template.
             registry: `username` and `password` for the registry of the image; the server does not keep them.
             start, ready: a line for the shell that runs in each of its sandboxes, and one that succeeds when it is up.
+            min_free_disk_bytes: what each of its sandboxes can write at least; their disk has this limit where it were
+                smaller.
             no_cache: do every step again.
             on_log: is called with each entry of the log as it comes.
             timeout_seconds: raises `WaitTimeout` after this; the build goes on.
@@ -73,6 +76,7 @@ class AsyncTemplates:
             ready=ready,
             cpus=cpus,
             memory_bytes=memory_bytes,
+            min_free_disk_bytes=min_free_disk_bytes,
             no_cache=no_cache,
         )
         return await self.wait(build.id, on_log=on_log, timeout_seconds=timeout_seconds)
@@ -90,6 +94,7 @@ class AsyncTemplates:
         ready: Optional[str] = None,
         cpus: Optional[float] = None,
         memory_bytes: Optional[int] = None,
+        min_free_disk_bytes: Optional[int] = None,
         no_cache: bool = False,
     ) -> TemplateBuild:
         """Begins a build as `build` has it, and does not wait."""
@@ -104,6 +109,7 @@ class AsyncTemplates:
             ready=ready,
             cpus=cpus,
             memory_bytes=memory_bytes,
+            min_free_disk_bytes=min_free_disk_bytes,
             no_cache=no_cache or None,
         )
         return TemplateBuild.parse(await self._client.call("POST", "/v1/template-builds", json=body))

@@ -203,6 +203,7 @@ class Sandbox(Copies):
         name: Optional[str] = None,
         template: Optional[str] = None,
         metadata: Optional[Mapping[str, str]] = None,
+        created_after: Optional[datetime] = None,
         oldest_first: bool = False,
         page_size: Optional[int] = None,
         client: Optional[Client] = None,
@@ -212,6 +213,8 @@ class Sandbox(Copies):
         fields = given(state=state, name=name, template=template)
         query: List[Tuple[str, str]] = list(fields.items())
         query += [("metadata", f"{key}={value}") for key, value in (metadata or {}).items()]
+        if created_after is not None:
+            query.append(("created_after_ms", str(round(created_after.timestamp() * 1000))))
         if oldest_first:
             query.append(("order", "asc"))
         if page_size is not None:
@@ -416,24 +419,33 @@ class Sandbox(Copies):
         """It ends so many seconds from now instead."""
         return self._act("POST", "/extend", json={"ttl_seconds": ttl_seconds}, repeatable=True)
 
-    def pause(self) -> SandboxInfo:
-        """Freezes it: no processor time, memory kept."""
-        return self._act("POST", "/pause")
+    def pause(self, *, ttl_seconds: Optional[float] = None, auto_resume: Optional[bool] = None) -> SandboxInfo:
+        """Freezes it: no processor time, memory kept.
 
-    def resume(self) -> SandboxInfo:
-        return self._act("POST", "/resume")
+        `ttl_seconds` is its time to live while it is paused; resumed it has what is left of the present one. With
+        `auto_resume` the next request that needs its processes resumes it.
+        """
+        wanted = given(ttl_seconds=ttl_seconds, auto_resume=auto_resume) or None
+        return self._act("POST", "/pause", json=wanted)
 
-    def hibernate(self, *, memory: Optional[bool] = None) -> SandboxInfo:
+    def resume(self, *, ttl_seconds: Optional[float] = None) -> SandboxInfo:
+        """Lets it go on; `ttl_seconds` is its time to live from then on."""
+        return self._act("POST", "/resume", json=given(ttl_seconds=ttl_seconds) or None)
+
+    def hibernate(self, *, memory: Optional[bool] = None, ttl_seconds: Optional[float] = None) -> SandboxInfo:
         """Ends its processes and frees its memory; files stay, and any request wakes it.
 
         Where the backend keeps memory it goes on where it stood. With `memory` True it is an error where the backend
-        does not; with False the files alone are kept.
+        does not; with False the files alone are kept. `ttl_seconds` is its time to live while it sleeps; awake it
+        has what is left of the present one.
         """
-        wanted = given(memory=memory) or None
+        wanted = given(memory=memory, ttl_seconds=ttl_seconds) or None
         return self._act("POST", "/hibernate", json=wanted, patience=LONG_PATIENCE)
 
-    def wake(self) -> SandboxInfo:
-        return self._act("POST", "/wake", patience=LONG_PATIENCE)
+    def wake(self, *, ttl_seconds: Optional[float] = None) -> SandboxInfo:
+        """Starts it again; `ttl_seconds` is its time to live from then on."""
+        wanted = given(ttl_seconds=ttl_seconds) or None
+        return self._act("POST", "/wake", json=wanted, patience=LONG_PATIENCE)
 
     def network(self, after: int = 0) -> Network:
         """What may leave it, what went through, and the decisions after number `after`."""

@@ -48,6 +48,7 @@ class Templates:
         ready: Optional[str] = None,
         cpus: Optional[float] = None,
         memory_bytes: Optional[int] = None,
+        min_free_disk_bytes: Optional[int] = None,
         no_cache: bool = False,
         on_log: Optional[Callable[[BuildLogEntry], object]] = None,
         timeout_seconds: Optional[float] = None,
@@ -59,6 +60,8 @@ class Templates:
             image, template: what it begins with: an image of a registry, or another template.
             registry: `username` and `password` for the registry of the image; the server does not keep them.
             start, ready: a line for the shell that runs in each of its sandboxes, and one that succeeds when it is up.
+            min_free_disk_bytes: what each of its sandboxes can write at least; their disk has this limit where it were
+                smaller.
             no_cache: do every step again.
             on_log: is called with each entry of the log as it comes.
             timeout_seconds: raises `WaitTimeout` after this; the build goes on.
@@ -74,6 +77,7 @@ class Templates:
             ready=ready,
             cpus=cpus,
             memory_bytes=memory_bytes,
+            min_free_disk_bytes=min_free_disk_bytes,
             no_cache=no_cache,
         )
         return self.wait(build.id, on_log=on_log, timeout_seconds=timeout_seconds)
@@ -91,6 +95,7 @@ class Templates:
         ready: Optional[str] = None,
         cpus: Optional[float] = None,
         memory_bytes: Optional[int] = None,
+        min_free_disk_bytes: Optional[int] = None,
         no_cache: bool = False,
     ) -> TemplateBuild:
         """Begins a build as `build` has it, and does not wait."""
@@ -105,6 +110,7 @@ class Templates:
             ready=ready,
             cpus=cpus,
             memory_bytes=memory_bytes,
+            min_free_disk_bytes=min_free_disk_bytes,
             no_cache=no_cache or None,
         )
         return TemplateBuild.parse(self._client.call("POST", "/v1/template-builds", json=body))
