@@ -9,6 +9,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 const LONGEST_KEY: usize = 255;
+/// The message of that refusal, by which a gateway knows it among others with the same code.
+pub const KEY_UNDER_WAY: &str = "a request with this idempotency key is under way";
 
 impl Fleet {
     pub(super) async fn once<R, T>(
@@ -38,12 +40,8 @@ impl Fleet {
                 return serde_json::from_str(&result).map_err(|error| FleetError::internal(&error));
             }
             Begun::InProgress => {
-                return Err(FleetError::new(
-                    Kind::Conflict,
-                    "wrong_state",
-                    "a request with this idempotency key is under way",
-                )
-                .hint("send it again in a moment"));
+                return Err(FleetError::new(Kind::Conflict, "wrong_state", KEY_UNDER_WAY)
+                    .hint("send it again in a moment"));
             }
             Begun::Mismatch => {
                 return Err(FleetError::new(

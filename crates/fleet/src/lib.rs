@@ -104,9 +104,11 @@ pub use error::{FleetError, Kind, STATE_IN_USE};
 pub use events::EventReader;
 pub use execs::{ExecInput, OutputFrom, OutputReader, Program, RawPiece, RawReader};
 pub use files::{PortStream, SignedPath, Watch, WriteOptions};
+pub use idempotency::KEY_UNDER_WAY;
 pub use list::ListFilter;
 pub use paddock_builds::FirstUseOptions;
 pub use paddock_records::access::Revoked;
+pub use paddock_records::store::CreatePlaces;
 /// A program for Node whose `strip(source)` makes JavaScript of TypeScript.
 pub use paddock_scripts::NODE_TYPES;
 pub use pools::{LentPool, ReadyOptions};

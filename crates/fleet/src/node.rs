@@ -4,7 +4,7 @@
 use super::{Fleet, FleetError, Kind};
 use paddock_model::api::Quota;
 use paddock_model::{NodeNumber, SandboxId};
-use paddock_records::store::Store;
+use paddock_records::store::{CreatePlaces, Store};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -108,6 +108,11 @@ impl Fleet {
             Some(quota) => Ok(quota),
             None => Ok(self.0.store.quota(tenant)?),
         }
+    }
+
+    /// Of a gateway: the nodes that it chose for creates with a key.
+    pub fn create_places(&self) -> CreatePlaces<'_> {
+        self.0.store.create_places()
     }
 
     /// Sandboxes that hold room, of each tenant that has any.
