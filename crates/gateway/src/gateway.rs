@@ -1,5 +1,6 @@
 //! What a gateway is: the nodes that it knows, and a server behind it.
 
+use crate::keys::KeysUnderWay;
 use crate::nodes::Nodes;
 use crate::poll;
 use crate::sources::{SourceError, Sources};
@@ -10,6 +11,7 @@ use std::sync::Arc;
 
 pub struct Gateway {
     pub(crate) nodes: Arc<Nodes>,
+    pub(crate) keys: KeysUnderWay,
     sources: Sources,
 }
 
@@ -17,7 +19,7 @@ impl Gateway {
     /// Reads where the nodes are. None has to be there.
     pub fn new(sources: Sources) -> Result<Arc<Gateway>, SourceError> {
         let nodes = Arc::new(Nodes::new(sources.read()?));
-        Ok(Arc::new(Gateway { nodes, sources }))
+        Ok(Arc::new(Gateway { nodes, keys: KeysUnderWay::default(), sources }))
     }
 
     /// Serves until `shutdown` is ready, in front of the server whose fleet is the home of tokens and tenants.

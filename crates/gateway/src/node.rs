@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 /// A report that is older says nothing of now.
 const FRESH: Duration = Duration::from_secs(5);
+/// A node that has answered no question for so long is not waited for. Each question waits two seconds.
+const SILENT: Duration = Duration::from_secs(8);
 
 pub struct Node {
     pub source: NodeSource,
@@ -28,6 +30,8 @@ pub struct Seen {
     pub heard: Option<Instant>,
     /// Why the last question brought nothing usable.
     pub problem: Option<String>,
+    /// The end of the first question since the last answer of any kind.
+    pub silent_since: Option<Instant>,
 }
 
 impl Seen {
@@ -35,6 +39,11 @@ impl Seen {
     pub fn fresh(&self) -> Option<&Arc<NodeReport>> {
         let heard = self.heard.is_some_and(|heard| heard.elapsed() < FRESH);
         self.report.as_ref().filter(|_| heard)
+    }
+
+    /// It has answered no question for a time that no pause of a living node explains.
+    pub fn is_silent(&self) -> bool {
+        self.silent_since.is_some_and(|since| since.elapsed() >= SILENT)
     }
 
     /// It was asked, and does not answer any more. Nobody waits for it.
@@ -93,6 +102,7 @@ impl Node {
                     report: Some(Arc::new(report)),
                     heard: Some(Instant::now()),
                     problem: None,
+                    silent_since: None,
                 };
                 if before.is_some() {
                     tracing::warn!(node = %number, address = %self.source.address, "a node is back");
@@ -100,9 +110,13 @@ impl Node {
             }
             Err(trouble) => {
                 let problem = match trouble {
-                    Trouble::Silent(problem) => problem,
+                    Trouble::Silent(problem) => {
+                        seen.silent_since.get_or_insert_with(Instant::now);
+                        problem
+                    }
                     Trouble::Unusable(problem) => {
                         seen.heard = None;
+                        seen.silent_since = None;
                         problem
                     }
                 };
@@ -112,6 +126,13 @@ impl Node {
                 seen.problem = Some(problem);
             }
         }
+    }
+
+    /// As if it had been silent from the beginning.
+    #[cfg(test)]
+    pub fn was_silent_for_long(&self) {
+        let mut seen = self.seen.write().unwrap_or_else(PoisonError::into_inner);
+        seen.silent_since = Instant::now().checked_sub(SILENT);
     }
 
     /// False if a question is under way already: a slow node is asked once at a time.

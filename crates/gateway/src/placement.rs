@@ -3,7 +3,6 @@
 
 use paddock_model::NodeNumber;
 use paddock_model::api::{NodeReport, NodeState};
-use sha2::{Digest, Sha256};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
@@ -16,9 +15,6 @@ pub struct Wanted {
     /// Named by the caller, or where the snapshot is that it begins with.
     pub node: Option<NodeNumber>,
     pub labels: Vec<(String, String)>,
-    /// Also nodes that take nothing new. A node answers a key that it knows before it refuses, so that a create which is sent again finds its
-    /// sandbox there.
-    pub for_known_key: bool,
 }
 
 /// A node with a report that is about now.
@@ -50,10 +46,8 @@ pub fn eligible(wanted: &Wanted, candidates: &[Candidate]) -> Result<Vec<usize>,
             one.report.backends.contains(backend)
         })?;
     }
-    if !wanted.for_known_key {
-        narrow(&|| "all are cordoned or draining".into(), &|one| one.report.state == NodeState::Ready)?;
-        narrow(&|| "all have as many sandboxes as they may".into(), &|one| has_room(one.report))?;
-    }
+    narrow(&|| "all are cordoned or draining".into(), &|one| one.report.state == NodeState::Ready)?;
+    narrow(&|| "all have as many sandboxes as they may".into(), &|one| has_room(one.report))?;
     // A template that no node names is perhaps built on first use: any node may try, and says so itself if it cannot.
     if let Some(template) = &wanted.template {
         let have: Vec<usize> = left
@@ -90,21 +84,6 @@ pub fn order(
     rest.sort_by(|one, other| compare(wanted, &candidates[*one], &candidates[*other]));
     rest.insert(0, chosen);
     rest
-}
-
-/// The order for a key that the client gave: the same at every gateway and at every moment, for as long as the nodes are the same.
-pub fn order_of_key(tenant: &str, key: &str, mut numbers: Vec<NodeNumber>) -> Vec<NodeNumber> {
-    let weight = |number: &NodeNumber| {
-        let mut hash = Sha256::new();
-        for part in [tenant, key] {
-            hash.update((part.len() as u64).to_be_bytes());
-            hash.update(part);
-        }
-        hash.update(number.get().to_be_bytes());
-        hash.finalize().to_vec()
-    };
-    numbers.sort_by_cached_key(|number| std::cmp::Reverse(weight(number)));
-    numbers
 }
 
 fn has_room(report: &NodeReport) -> bool {
@@ -188,8 +167,6 @@ mod tests {
         assert!(found(&named(2), &reports).expect_err("cordoned").contains("cordoned"));
         assert!(found(&named(3), &reports).expect_err("full").contains("as many"));
         assert!(found(&any, &[]).is_err());
-        let known_key = Wanted { for_known_key: true, ..Wanted::default() };
-        assert_eq!(found(&known_key, &reports), Ok(vec![1, 2, 3, 4]));
     }
 
     #[test]
@@ -247,15 +224,5 @@ mod tests {
         let reports = [lies, report(2)];
         let candidates = candidates(&reports);
         let _ = compare(&Wanted::default(), &candidates[0], &candidates[1]);
-    }
-
-    #[test]
-    fn a_key_has_one_order_of_nodes_which_survives_a_loss() {
-        let numbers: Vec<NodeNumber> = (0..8).map(number).collect();
-        let order = order_of_key("a", "key-1", numbers.clone());
-        assert_eq!(order, order_of_key("a", "key-1", numbers.iter().rev().copied().collect()));
-        assert_ne!(order, order_of_key("b", "key-1", numbers.clone()));
-        let without: Vec<NodeNumber> = order.iter().copied().filter(|one| *one != order[0]).collect();
-        assert_eq!(order_of_key("a", "key-1", without.clone()), without);
     }
 }
