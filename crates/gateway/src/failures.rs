@@ -44,12 +44,22 @@ pub fn no_such_thing(code: &'static str, thing: &str, id: &str) -> Failure {
 /// An id of a node that is not among those that this gateway has heard of.
 pub fn not_heard_of(id: &str, nodes: &[String]) -> Failure {
     let message = format!(
-        "the node of {:?} is not known: {} did not report since this gateway began",
+        "the node of {:?} is not known: {} may have it, and did not report since this gateway began",
         shorten(id),
         shorten(&nodes.join(", "))
     );
     with_retry(Failure::new(StatusCode::SERVICE_UNAVAILABLE, "node_unreachable", message))
         .hint("GET /v1/nodes shows why. The sandbox goes on if its node lives.")
+}
+
+/// No node is known at all, as before DNS has answered first.
+pub fn no_nodes() -> Failure {
+    with_retry(Failure::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "node_unreachable",
+        "this gateway knows no node yet",
+    ))
+    .hint("Its log says why, if it stays so.")
 }
 
 pub fn missing_nodes(name: &str, nodes: &[String]) -> Failure {

@@ -18,7 +18,7 @@ pub struct Gateway {
 impl Gateway {
     /// Reads where the nodes are. None has to be there.
     pub fn new(sources: Sources) -> Result<Arc<Gateway>, SourceError> {
-        let nodes = Arc::new(Nodes::new(sources.read()?));
+        let nodes = Arc::new(Nodes::new(sources.read()?, sources.dns.is_some()));
         Ok(Arc::new(Gateway { nodes, keys: KeysUnderWay::default(), sources }))
     }
 

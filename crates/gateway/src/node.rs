@@ -5,7 +5,7 @@ use crate::sources::NodeSource;
 use paddock_model::NodeNumber;
 use paddock_model::api::{GATEWAY_PROTOCOL, NodeReport, NodeState, gateway_protocols_meet};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,7 @@ pub struct Node {
     pub link: Link,
     seen: RwLock<Seen>,
     polling: AtomicBool,
+    changes: Arc<AtomicU64>,
 }
 
 /// What is known of a node at one moment.
@@ -62,9 +63,16 @@ pub enum Trouble {
 }
 
 impl Node {
+    #[cfg(test)]
     pub fn new(source: NodeSource) -> Node {
+        Node::counted(source, Arc::default())
+    }
+
+    /// `changes` counts the changes of numbers of all nodes.
+    pub fn counted(source: NodeSource, changes: Arc<AtomicU64>) -> Node {
         let link = Link::new(source.address.clone());
-        Node { source, link, seen: RwLock::default(), polling: AtomicBool::new(false) }
+        let seen = Seen { number: source.number, ..Seen::default() };
+        Node { source, link, seen: RwLock::new(seen), polling: AtomicBool::new(false), changes }
     }
 
     pub fn seen(&self) -> Seen {
@@ -92,11 +100,12 @@ impl Node {
 
     /// What it said of itself, or why nothing usable came.
     pub fn heard(&self, said: Result<NodeReport, Trouble>) {
-        let checked = said.and_then(check);
+        let checked = said.and_then(|report| check(report, self.source.number));
         let mut seen = self.seen.write().unwrap_or_else(PoisonError::into_inner);
         let before = seen.problem.take();
         match checked {
             Ok((number, report)) => {
+                let is_new = seen.number != Some(number);
                 *seen = Seen {
                     number: Some(number),
                     report: Some(Arc::new(report)),
@@ -104,6 +113,9 @@ impl Node {
                     problem: None,
                     silent_since: None,
                 };
+                if is_new {
+                    self.changes.fetch_add(1, Ordering::AcqRel);
+                }
                 if before.is_some() {
                     tracing::warn!(node = %number, address = %self.source.address, "a node is back");
                 }
@@ -135,18 +147,32 @@ impl Node {
         seen.silent_since = Instant::now().checked_sub(SILENT);
     }
 
-    /// False if a question is under way already: a slow node is asked once at a time.
-    pub fn begin_poll(&self) -> bool {
-        !self.polling.swap(true, Ordering::AcqRel)
-    }
-
-    pub fn end_poll(&self) {
-        self.polling.store(false, Ordering::Release);
+    /// `None` if a question is under way already: a slow node is asked once at a time.
+    pub fn begin_poll(self: Arc<Self>) -> Option<Polling> {
+        let free = !self.polling.swap(true, Ordering::AcqRel);
+        free.then(|| Polling(self))
     }
 }
 
-/// A report that a gateway can work with, and the number of its node.
-fn check(report: NodeReport) -> Result<(NodeNumber, NodeReport), Trouble> {
+/// A question for the report of a node is under way for as long as this is kept, also where the task that asks panics.
+pub struct Polling(Arc<Node>);
+
+impl std::ops::Deref for Polling {
+    type Target = Node;
+
+    fn deref(&self) -> &Node {
+        &self.0
+    }
+}
+
+impl Drop for Polling {
+    fn drop(&mut self) {
+        self.0.polling.store(false, Ordering::Release);
+    }
+}
+
+/// A report that a gateway can work with, and the number of its node. `listed`: the number that the gateway's owner gave it.
+fn check(report: NodeReport, listed: Option<NodeNumber>) -> Result<(NodeNumber, NodeReport), Trouble> {
     if !gateway_protocols_meet(report.protocol, GATEWAY_PROTOCOL) {
         return Err(Trouble::Unusable(format!(
             "it speaks version {} of the protocol between gateway and node, and this gateway speaks {GATEWAY_PROTOCOL}",
@@ -154,6 +180,10 @@ fn check(report: NodeReport) -> Result<(NodeNumber, NodeReport), Trouble> {
         )));
     }
     match report.node.map(NodeNumber::try_from) {
+        Some(Ok(number)) if listed.is_some_and(|listed| listed != number) => {
+            let listed = listed.map(|listed| listed.to_string()).unwrap_or_default();
+            Err(Trouble::Unusable(format!("it says that it is node {number}, and it is listed as {listed}")))
+        }
         Some(Ok(number)) => Ok((number, report)),
         Some(Err(error)) => Err(Trouble::Unusable(format!("its report makes no sense: {error}"))),
         None => Err(Trouble::Unusable("it has no number: it was started without --node".into())),
@@ -176,14 +206,26 @@ mod tests {
 
     #[test]
     fn only_a_report_of_this_protocol_with_a_number_is_used() {
-        assert_eq!(check(report(7)).expect("fine").0.get(), 7);
+        assert_eq!(check(report(7), None).expect("fine").0.get(), 7);
         for wrong in [
             NodeReport { protocol: GATEWAY_PROTOCOL + 2, ..report(7) },
             NodeReport { node: None, ..report(7) },
             NodeReport { node: Some(4096), ..report(7) },
         ] {
-            check(wrong).expect_err("refused");
+            check(wrong, None).expect_err("refused");
         }
+    }
+
+    #[test]
+    fn a_question_that_breaks_off_is_not_the_last() {
+        let node = Arc::new(Node::new(crate::nodes::tests::source("http://a:1")));
+        let polling = node.clone().begin_poll().expect("the first");
+        assert!(node.clone().begin_poll().is_none());
+        let broken = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
+            let _polling = polling;
+            panic!("in the middle");
+        }));
+        assert!(broken.is_err() && node.begin_poll().is_some());
     }
 
     #[test]
