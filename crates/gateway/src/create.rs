@@ -135,8 +135,12 @@ async fn bound_to(
     let source = match (&asked.snapshot, &asked.template) {
         (Some(snapshot), _) => Some(resolve_snapshot(gateway, who, snapshot).await?),
         // To E2B's clients a snapshot is a template.
-        (None, Some(template)) if words == Words::E2b && !gateway.knows_template(template) => {
-            resolve_snapshot(gateway, who, template).await.ok()
+        (None, Some(template)) if words == Words::E2b && may_be_snapshot(gateway, template) => {
+            match resolve_snapshot(gateway, who, template).await {
+                Ok(node) => Some(node),
+                Err(failure) if failure.code == "snapshot_not_found" => None,
+                Err(failure) => return Err(failure),
+            }
         }
         _ => None,
     };
@@ -154,6 +158,10 @@ async fn bound_to(
         )));
     }
     Ok(node)
+}
+
+fn may_be_snapshot(gateway: &Gateway, template: &str) -> bool {
+    !front::E2B_BUILT_IN.contains(&template) && !gateway.knows_template(template)
 }
 
 async fn resolve_snapshot(gateway: &Gateway, who: &Who, snapshot: &str) -> Result<Arc<Node>, Failure> {
