@@ -7,7 +7,7 @@ use paddock_model::{NodeNumber, SandboxId};
 use paddock_records::store::{CreatePlaces, Store};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The setting in the store; present and not empty: cordoned.
 const CORDONED: &str = "node_cordoned";
@@ -20,6 +20,7 @@ pub(super) struct Node {
     /// One change at a time, so that the store and the memory agree.
     changing: Mutex<()>,
     told: Mutex<HashMap<String, Quota>>,
+    could_give: OnceLock<BTreeMap<String, Vec<String>>>,
 }
 
 impl Node {
@@ -28,7 +29,13 @@ impl Node {
             refuse_other_ids(number, store)?;
         }
         let cordoned = store.setting(CORDONED)?.is_some_and(|value| !value.is_empty());
-        Ok(Node { number, cordoned: cordoned.into(), changing: Mutex::default(), told: Mutex::default() })
+        Ok(Node {
+            number,
+            cordoned: cordoned.into(),
+            changing: Mutex::default(),
+            told: Mutex::default(),
+            could_give: OnceLock::new(),
+        })
     }
 
     pub(super) fn number(&self) -> Option<NodeNumber> {
@@ -140,6 +147,11 @@ impl Fleet {
     /// The names of the backends whose parts this host has.
     pub fn installed_backends(&self) -> Vec<String> {
         self.0.engine.installed()
+    }
+
+    /// For each of them, the guarantees that it could give. Looked at once, when it is asked for first: that blocks for a moment.
+    pub fn could_give(&self) -> BTreeMap<String, Vec<String>> {
+        self.0.node.could_give.get_or_init(|| self.0.engine.could_give()).clone()
     }
 }
 

@@ -70,9 +70,12 @@ pub async fn create(
     // First of all: a client may name the key among the headers of its connection, which would take ours away too.
     front::strip_hop_by_hop(&mut parts.headers);
     let client_key = front::idempotency_key(&parts.headers)?.map(str::to_string);
-    // Held while the create is under way: its bytes count among the large bodies of this server.
-    let body = front::whole_body(body, app).await?;
-    let asked = Asked::read(words, &body.bytes);
+    let read = front::whole_body(body, app).await?;
+    let body = read.bytes.clone();
+    // A create may wait for an hour. Its bytes are kept for a second try, and take no room from requests of other kinds meanwhile.
+    let _room = gateway.creates.room(body.len(), app.limits().body_timeout).await?;
+    drop(read);
+    let asked = Asked::read(words, &body);
     let wanted = Wanted { tenant: who.actor.tenant.clone(), ..asked::place_in_headers(&parts.headers)? };
     if asked.has_volumes && wanted.node.is_none() {
         return Err(failures::not_in_cluster("volumes in a new sandbox, which each node keeps for itself")
@@ -88,7 +91,7 @@ pub async fn create(
     let creation = Creation {
         target: path,
         headers: parts.headers,
-        body: body.bytes.clone(),
+        body,
         caller: who.header.clone(),
         request_id: parts.extensions.get().cloned(),
         peer: parts.extensions.get().copied(),
@@ -132,6 +135,7 @@ async fn bound_to(
 ) -> Result<Option<Arc<Node>>, Failure> {
     wanted.backend.clone_from(&asked.backend);
     wanted.template.clone_from(&asked.template);
+    wanted.require.clone_from(&asked.require);
     let source = match (&asked.snapshot, &asked.template) {
         (Some(snapshot), _) => Some(resolve_snapshot(gateway, who, snapshot).await?),
         // To E2B's clients a snapshot is a template.

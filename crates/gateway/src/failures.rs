@@ -1,4 +1,4 @@
-//! What a gateway itself refuses, beside what a node does.
+//! The refusals of a gateway itself, beside those of a node.
 
 use crate::link::LinkError;
 use crate::node::Node;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What a node does with one request.
+/// The conduct of a node with one request.
 #[derive(Debug, Clone, Copy)]
 pub enum Say {
     Answer(u16, &'static str),

@@ -195,7 +195,7 @@ fn page(body: &[u8], field: &str) -> Option<Page> {
     Some(Page { entries: placed.collect::<Option<_>>()?, more_after })
 }
 
-/// What of the query the merging has to know. The nodes have checked it.
+/// The part of the query that the merging has to know. The nodes have checked it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Wanted {
     pub order: Order,

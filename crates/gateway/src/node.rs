@@ -22,7 +22,7 @@ pub struct Node {
     changes: Arc<AtomicU64>,
 }
 
-/// What is known of a node at one moment.
+/// The knowledge of a node at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
     /// The last number that it reported: ids have it, also while the node is away.
@@ -98,7 +98,7 @@ impl Node {
         labels
     }
 
-    /// What it said of itself, or why nothing usable came.
+    /// Its word about itself, or why nothing usable came.
     pub fn heard(&self, said: Result<NodeReport, Trouble>) {
         let checked = said.and_then(|report| check(report, self.source.number));
         let mut seen = self.seen.write().unwrap_or_else(PoisonError::into_inner);

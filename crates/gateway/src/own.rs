@@ -1,4 +1,4 @@
-//! What the gateway says of the nodes, and of itself.
+//! The gateway's word about the nodes, and about itself.
 
 use crate::failures;
 use crate::forward::{self, Ask};

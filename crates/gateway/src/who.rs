@@ -1,6 +1,6 @@
 //! The caller of a request, and how a node is told of it.
 //!
-//! What the home knows (a token, an API key of E2B's, the owner's socket) is taken out of the request; in its place goes the header
+//! A credential that the home knows (a token, an API key of E2B's, the owner's socket) is taken out of the request; in its place goes the header
 //! `Paddock-Caller`. A right that only the node can check (a signed URL, a token of E2B's for one sandbox) stays where it is. It names the
 //! token that it was derived from, which only the home knows. If that token is valid, the header names its holder as one of a derived right.
 
@@ -111,7 +111,7 @@ impl Holder {
     }
 }
 
-/// What a sealed right says of itself, before anybody has checked the seal: a sandbox, and the token behind it.
+/// The words of a sealed right about itself, before anybody has checked the seal: a sandbox, and the token behind it.
 #[derive(Debug, Default, PartialEq, Eq, serde::Deserialize)]
 pub struct Claim {
     #[serde(default)]

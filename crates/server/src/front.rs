@@ -5,7 +5,7 @@
 
 pub use crate::app::App;
 pub use crate::auth::{Known, bearer, identify, is_known, reads_only};
-pub use crate::bodies::WholeBody;
+pub use crate::bodies::{LargeBodies, WholeBody};
 pub use crate::dialects::e2b::{
     BUILT_IN as E2B_BUILT_IN, ENVD_TOKEN as E2B_ENVD_TOKEN, KEY_HEADER as E2B_KEY, PORT as E2B_PORT,
     SANDBOX as E2B_SANDBOX, TRAFFIC_TOKEN as E2B_TRAFFIC_TOKEN, parse_time as parse_e2b_time,
