@@ -248,7 +248,7 @@ async fn asked_before(gateway: &Gateway, number: u16, creation: &Creation) -> Re
             tracing::warn!(node = node.title(), detail, "the node of a create that was sent before is away");
             Err(failures::node_of_key(&node.title()))
         }
-        Ok(answer) if !is_under_way(&answer) => Ok(answer.into_response()),
+        Ok(answer) if !is_under_way(&answer) => told(&node, answer),
         _ => asked_again(&node, creation).await,
     }
 }
@@ -261,12 +261,19 @@ async fn asked_again(node: &Node, creation: &Creation) -> Result<Response, Failu
     while silent_since.elapsed() < LOST_FOR && began.elapsed() < PATIENCE {
         match creation.send(node).await {
             Ok(answer) if is_under_way(&answer) => silent_since = Instant::now(),
-            Ok(answer) => return Ok(answer.into_response()),
+            Ok(answer) => return told(node, answer),
             Err(_) => {}
         }
         tokio::time::sleep(STEP).await;
     }
     Err(failures::lost_during_create(node))
+}
+
+fn told(node: &Node, answer: Answered) -> Result<Response, Failure> {
+    match answer.status {
+        StatusCode::UNAUTHORIZED => Err(failures::refuses_gateway(node)),
+        _ => Ok(answer.into_response()),
+    }
 }
 
 /// The node says that it makes the sandbox of this key at this moment.

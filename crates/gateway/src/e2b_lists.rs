@@ -59,8 +59,10 @@ pub async fn snapshots(gateway: &Gateway, who: &Who, request: Request) -> Result
             (node, Some(inner.to_string()).filter(|inner| !inner.is_empty()))
         }
     };
-    let mut nodes: Vec<_> =
-        gateway.nodes.all().into_iter().filter_map(|node| Some((node.number()?.get(), node))).collect();
+    let all = gateway.nodes.all();
+    let unheard = all.iter().filter(|node| node.number().is_none()).map(|node| node.title());
+    let mut missing: Vec<String> = unheard.collect();
+    let mut nodes: Vec<_> = all.into_iter().filter_map(|node| Some((node.number()?.get(), node))).collect();
     nodes.sort_by_key(|(number, _)| *number);
     let left: Vec<_> = nodes.into_iter().filter(|(number, _)| *number >= from).collect();
     let numbers: Vec<u16> = left.iter().map(|(number, _)| *number).collect();
@@ -80,7 +82,7 @@ pub async fn snapshots(gateway: &Gateway, who: &Who, request: Request) -> Result
     });
     // All at the same time, so that nodes which do not answer take five seconds together; the first that has any is the page.
     let mut answers = std::pin::pin!(stream::iter(asking).buffered(lists::AT_ONCE));
-    let mut missing = Vec::new();
+    let unheard = missing.len();
     while let Some((number, inner, answer)) = answers.next().await {
         let following = numbers.iter().find(|other| **other > number);
         match answer {
@@ -105,7 +107,7 @@ pub async fn snapshots(gateway: &Gateway, who: &Who, request: Request) -> Result
             _ => missing.push(number.to_string()),
         }
     }
-    if from == 0 && missing.len() == numbers.len() {
+    if from == 0 && missing.len() - unheard == numbers.len() {
         return Err(lists::nobody(&missing));
     }
     let mut response = lists::axum_json(&Value::Array(Vec::new()));
