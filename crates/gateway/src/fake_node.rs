@@ -46,9 +46,11 @@ impl FakeNode {
 }
 
 async fn answer(mut stream: TcpStream, says: &[Say], asked: &AtomicUsize) {
-    let mut head = [0; 8192];
-    if !matches!(stream.read(&mut head).await, Ok(1..)) {
-        return;
+    let mut request = Vec::new();
+    while !is_whole(&request) {
+        if !matches!(stream.read_buf(&mut request).await, Ok(1..)) {
+            return;
+        }
     }
     let turn = asked.fetch_add(1, Ordering::SeqCst).min(says.len().saturating_sub(1));
     match says.get(turn) {
@@ -62,6 +64,14 @@ async fn answer(mut stream: TcpStream, says: &[Say], asked: &AtomicUsize) {
         Some(Say::Nothing) => std::future::pending().await,
         Some(Say::Close) | None => {}
     }
+}
+
+/// A connection that is closed with bytes unread is reset, and its answer may be lost.
+fn is_whole(request: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(request).to_ascii_lowercase();
+    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok());
+    body.len() >= length.unwrap_or(0)
 }
 
 /// A node at which nobody listens.
