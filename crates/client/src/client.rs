@@ -64,9 +64,7 @@ impl Client {
     /// The whole answer as JSON.
     pub async fn json<T: serde::de::DeserializeOwned>(&self, call: Call) -> Result<T, ClientError> {
         let (answer, sender) = self.exchange(call).await?;
-        let mut missing = self.missing_nodes.lock().unwrap_or_else(PoisonError::into_inner);
-        missing.extend(answer.missing_nodes().map(String::from));
-        drop(missing);
+        self.note_missing(&answer);
         let value = answer.json().await?;
         self.keep(sender);
         Ok(value)
@@ -75,6 +73,11 @@ impl Client {
     /// The nodes that did not answer a gateway, so that the lists which were asked for are without what those nodes have.
     pub fn missing_nodes(&self) -> Vec<String> {
         self.missing_nodes.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    fn note_missing(&self, answer: &Answer) {
+        let mut missing = self.missing_nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        missing.extend(answer.missing_nodes().map(String::from));
     }
 
     /// An answer without a body, or with a body that is not needed.

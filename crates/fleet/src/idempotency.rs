@@ -1,7 +1,7 @@
 //! A request with an idempotency key happens once, however often it is sent.
 
 use super::fork_results::{ForkNote, never_made, not_forked, sorted};
-use super::{Actor, Fleet, FleetError, Kind};
+use super::{Actor, Fleet, FleetError, KEY_UNDER_WAY, Kind};
 use paddock_model::api::{EndCause, ExecCause, Forked};
 use paddock_model::{ForkKind, SandboxId};
 use paddock_records::store::{Begun, Unfinished};
@@ -9,8 +9,6 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 const LONGEST_KEY: usize = 255;
-/// The message of that refusal, by which a gateway knows it among others with the same code.
-pub const KEY_UNDER_WAY: &str = "a request with this idempotency key is under way";
 
 impl Fleet {
     pub(super) async fn once<R, T>(
