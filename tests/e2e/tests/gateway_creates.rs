@@ -19,6 +19,11 @@ fn a_refusal_moves_the_key_to_the_next_node() -> Result<()> {
     as_root("a_refusal_moves_the_key_to_the_next_node", refused_by_one)
 }
 
+#[test]
+fn a_node_keeps_its_number() -> Result<()> {
+    as_root("a_node_keeps_its_number", keeps_its_number)
+}
+
 fn create(gateway: &Server, key: &str) -> Result<Answer> {
     let headers = format!("Content-Type: application/json\r\nIdempotency-Key: {key}\r\n");
     gateway.send("POST", "/v1/sandboxes", &headers, b"{}")
@@ -96,6 +101,25 @@ fn refused_by_one(_: &Caller) -> Result<()> {
     }
     assert_eq!(moved, 4, "a cordoned node makes none");
     assert_eq!(count(&cluster.gateway)?, 4);
+    drop(cluster);
+    members.left_nothing()
+}
+
+fn keeps_its_number(_: &Caller) -> Result<()> {
+    let members = Members::new(1)?;
+    let mut cluster = Cluster::start(&members)?;
+    let id = cluster.create_on(1)?;
+    let (_, key) = cluster.named[0].rsplit_once('=').context("a key")?;
+    let key = key.to_string();
+    cluster.nodes[0].stop()?;
+    // It may listen for a moment before it has read its records.
+    let _ = cluster.nodes[0].start_again_with(&["--node", "2", "--gateway-key", &key]);
+    let refused = cluster.nodes[0].fails_to_start()?;
+    let (code, told) = (refused.code, refused.err());
+    ensure!(code != 0 && told.contains(&id) && told.contains("node 2"), "{code}: {told}");
+    cluster.nodes[0].start_again_with(&["--node", "1", "--gateway-key", &key])?;
+    cluster.becomes(1, "ready")?;
+    cluster.gateway.api("GET", &format!("/v1/sandboxes/{id}"), None)?.expect(200)?;
     drop(cluster);
     members.left_nothing()
 }
