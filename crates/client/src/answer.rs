@@ -42,6 +42,13 @@ impl Answer {
         Some(told.to_str().unwrap_or("it was changed").to_string())
     }
 
+    /// The nodes that a gateway's list goes without.
+    pub(crate) fn missing_nodes(&self) -> impl Iterator<Item = &str> {
+        let value = self.response.headers().get("paddock-nodes-missing");
+        let names = value.and_then(|value| value.to_str().ok()).unwrap_or_default();
+        names.split(',').map(str::trim).filter(|name| !name.is_empty())
+    }
+
     pub async fn whole(self) -> Result<Bytes, ClientError> {
         let body = Limited::new(self.response.into_body(), LARGEST_ANSWER).collect().await;
         body.map(|body| body.to_bytes()).map_err(ClientError::Lost)

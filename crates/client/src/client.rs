@@ -10,6 +10,7 @@ use crate::revive::Revive;
 use http_body_util::BodyExt;
 use hyper::Request;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,7 @@ pub struct Client {
     /// How to start the server; absent where the caller names one.
     revive: Option<Arc<dyn Revive>>,
     idle: Mutex<Option<Sender>>,
+    missing_nodes: Mutex<BTreeSet<String>>,
 }
 
 impl Client {
@@ -31,7 +33,7 @@ impl Client {
     pub fn new(address: Address, token: Option<&[u8]>) -> Result<Client, ClientError> {
         let header = |token: &[u8]| HeaderValue::from_bytes(&[b"Bearer ", token].concat());
         let token = token.map(header).transpose().map_err(|_| ClientError::Token)?;
-        Ok(Client { address, token, revive: None, idle: Mutex::new(None) })
+        Ok(Client { address, token, revive: None, idle: Mutex::new(None), missing_nodes: Mutex::default() })
     }
 
     /// The same for a server that is the caller's to start again.
@@ -62,9 +64,20 @@ impl Client {
     /// The whole answer as JSON.
     pub async fn json<T: serde::de::DeserializeOwned>(&self, call: Call) -> Result<T, ClientError> {
         let (answer, sender) = self.exchange(call).await?;
+        self.note_missing(&answer);
         let value = answer.json().await?;
         self.keep(sender);
         Ok(value)
+    }
+
+    /// The nodes that did not answer a gateway, so that the lists which were asked for are without what those nodes have.
+    pub fn missing_nodes(&self) -> Vec<String> {
+        self.missing_nodes.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    fn note_missing(&self, answer: &Answer) {
+        let mut missing = self.missing_nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        missing.extend(answer.missing_nodes().map(String::from));
     }
 
     /// An answer without a body, or with a body that is not needed.

@@ -3,8 +3,10 @@
 use crate::error::EngineError;
 use paddock_backends::{AdoptError, Backend, FindBackends, KeepsCgroups};
 use paddock_images::{ImageStore, NoProgress, Progress, RegistryReach, ResolvedImage};
-use paddock_model::{Availability, Guarantees, Requirement, SandboxId, Spec};
-use std::collections::BTreeSet;
+use paddock_model::{
+    Availability, Disk, Guarantees, Limits, Network, Requirement, Root, SandboxId, ScanRules, Spec, User,
+};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 pub struct Engine {
@@ -31,6 +33,39 @@ impl Engine {
             .filter(|backend| backend.missing().is_none())
             .map(|backend| backend.name().to_string())
             .collect()
+    }
+
+    /// For each of those backends, the names of the guarantees that a sandbox could have, by whatever description.
+    pub fn could_give(&self) -> BTreeMap<String, Vec<String>> {
+        let plain = Spec {
+            root: Root::HostUsr,
+            workspace: None,
+            mounts: Vec::new(),
+            limits: Limits::default(),
+            disk: Disk::Memory,
+            network: Network::None,
+            user: User::Agent,
+            hostname: "sandbox".into(),
+            require: Vec::new(),
+            scan: ScanRules::default(),
+            live_forks: true,
+            root_may_install: false,
+            become_root: false,
+        };
+        let specs = [
+            Spec { root_may_install: true, ..plain.clone() },
+            Spec { become_root: true, ..plain.clone() },
+            plain,
+        ];
+        let all = self.backends(None);
+        let installed = all.iter().filter(|backend| backend.missing().is_none());
+        let given = installed.map(|backend| {
+            let all: Vec<Guarantees> = specs.iter().map(|spec| backend.guarantees(spec)).collect();
+            let could = |requirement: &Requirement| all.iter().any(|one| requirement.met_by(one).is_ok());
+            let names = Requirement::ALL.into_iter().filter(could).map(|one| one.name().to_string());
+            (backend.name().to_string(), names.collect())
+        });
+        given.collect()
     }
 
     pub fn probe(&self) -> Vec<Availability> {

@@ -238,17 +238,34 @@ impl Fleet {
             "created",
             serde_json::json!({ "request": request::without_secrets(request) }),
         );
-        if !command.is_empty() {
-            let start = StartExec { argv: Some(command), background: true, ..StartExec::default() };
-            self.start_exec(actor, &live.id, start, None).await?;
-            if let Some(ready) = ready {
-                self.wait_until_ready(actor, &live, ready).await?;
-            }
+        if !command.is_empty()
+            && let Err(error) = self.begin_work(actor, &live, command, ready).await
+        {
+            // The caller is told that there is none, and may ask another server: nothing may be left here.
+            let ended = self.end_failed(actor, &live.id, &error.message).await;
+            ended.map_err(|failed| FleetError::internal(&failed))?;
+            return Err(error);
         }
         Ok(live.to_api())
     }
 
-    /// Waits for the ready command of its template. A sandbox that is not ready in time is ended.
+    /// Starts the command of its template, and waits until it is ready where the template says how to tell.
+    async fn begin_work(
+        &self,
+        actor: &Actor,
+        live: &Live,
+        command: Vec<String>,
+        ready: Option<String>,
+    ) -> Result<(), FleetError> {
+        let start = StartExec { argv: Some(command), background: true, ..StartExec::default() };
+        self.start_exec(actor, &live.id, start, None).await?;
+        match ready {
+            Some(ready) => self.wait_until_ready(actor, live, ready).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Waits for the ready command of its template.
     async fn wait_until_ready(&self, actor: &Actor, live: &Live, ready: String) -> Result<(), FleetError> {
         let script = r#"until /bin/sh -c "$1" > /dev/null 2>&1; do sleep 0.1 || sleep 1; done"#;
         let argv = ["/bin/sh", "-c", script, "sh", &ready].map(String::from).into();
@@ -261,7 +278,6 @@ impl Fleet {
         }
         let seconds = READY_PATIENCE.as_secs();
         let message = format!("the start command of its template was not ready within {seconds} s");
-        self.end_failed(actor, &live.id, &message).await?;
         Err(FleetError::new(Kind::Unavailable, "not_ready", message)
             .hint("try the start and the ready command of the template in a sandbox"))
     }

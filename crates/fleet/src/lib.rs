@@ -101,13 +101,13 @@ pub use actor::{Actor, Admitted};
 pub use audit_lines::AuditLines;
 pub use audit_outputs::AuditOutputs;
 pub use changed_secrets::SecretGroup;
-pub use error::{FleetError, Kind, STATE_IN_USE};
+pub use error::{FleetError, KEY_UNDER_WAY, Kind, STATE_IN_USE};
 pub use events::EventReader;
 pub use execs::{ExecInput, OutputFrom, OutputReader, Program, RawPiece, RawReader};
 pub use files::{PortStream, SignedPath, Watch, WriteOptions};
 pub use list::{ListFilter, ShownTemplate};
 pub use paddock_builds::FirstUseOptions;
-pub use paddock_records::access::Revoked;
+pub use paddock_records::{access::Revoked, store::CreatePlaces};
 /// A program for Node whose `strip(source)` makes JavaScript of TypeScript.
 pub use paddock_scripts::NODE_TYPES;
 pub use pools::{LentPool, ReadyOptions};

@@ -4,10 +4,10 @@
 use super::{Fleet, FleetError, Kind};
 use paddock_model::api::Quota;
 use paddock_model::{NodeNumber, SandboxId};
-use paddock_records::store::Store;
+use paddock_records::store::{CreatePlaces, Store};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The setting in the store; present and not empty: cordoned.
 const CORDONED: &str = "node_cordoned";
@@ -20,12 +20,22 @@ pub(super) struct Node {
     /// One change at a time, so that the store and the memory agree.
     changing: Mutex<()>,
     told: Mutex<HashMap<String, Quota>>,
+    could_give: OnceLock<BTreeMap<String, Vec<String>>>,
 }
 
 impl Node {
     pub(super) fn open(number: Option<NodeNumber>, store: &Store) -> Result<Node, FleetError> {
+        if let Some(number) = number {
+            refuse_other_ids(number, store)?;
+        }
         let cordoned = store.setting(CORDONED)?.is_some_and(|value| !value.is_empty());
-        Ok(Node { number, cordoned: cordoned.into(), changing: Mutex::default(), told: Mutex::default() })
+        Ok(Node {
+            number,
+            cordoned: cordoned.into(),
+            changing: Mutex::default(),
+            told: Mutex::default(),
+            could_give: OnceLock::new(),
+        })
     }
 
     pub(super) fn number(&self) -> Option<NodeNumber> {
@@ -48,6 +58,20 @@ impl Node {
     fn told(&self, tenant: &str) -> Option<Quota> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner).get(tenant).cloned()
     }
+}
+
+/// A gateway looks for an id on the node that the id names. What this server has already would be lost to it under another number.
+fn refuse_other_ids(number: NodeNumber, store: &Store) -> Result<(), FleetError> {
+    let Some(id) = store.id_of_another_node(&format!("{:03x}", number.get()))? else { return Ok(()) };
+    let before = ["sb-", "sn-"].iter().find_map(|prefix| NodeNumber::of_id(prefix, &id));
+    let before = before.map(|before| format!("--node {before}, if it had that number, ")).unwrap_or_default();
+    let message = format!(
+        "this state directory has {id}, which was not made by node {number}: no gateway would find it"
+    );
+    Err(FleetError::new(Kind::Conflict, "node_number_changed", message).hint(format!(
+        "start the server with {before}or without --node, and end its sandboxes and delete its snapshots before it gets another number; \
+         or give node {number} a state directory of its own (PADDOCK_STATE_DIR)"
+    )))
 }
 
 impl Fleet {
@@ -110,6 +134,11 @@ impl Fleet {
         }
     }
 
+    /// Of a gateway: the nodes that it chose for creates with a key.
+    pub fn create_places(&self) -> CreatePlaces<'_> {
+        self.0.store.create_places()
+    }
+
     /// Sandboxes that hold room, of each tenant that has any.
     pub fn live_by_tenant(&self) -> BTreeMap<String, u32> {
         self.0.admission.live_by_tenant()
@@ -119,11 +148,18 @@ impl Fleet {
     pub fn installed_backends(&self) -> Vec<String> {
         self.0.engine.installed()
     }
+
+    /// For each of them, the guarantees that it could give. Looked at once, when it is asked for first: that blocks for a moment.
+    pub fn could_give(&self) -> BTreeMap<String, Vec<String>> {
+        self.0.node.could_give.get_or_init(|| self.0.engine.could_give()).clone()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use paddock_model::api::SandboxState;
+    use paddock_records::store::SandboxRow;
 
     fn quota(live_sandboxes: u32) -> Quota {
         Quota { live_sandboxes: Some(live_sandboxes), ..Quota::default() }
@@ -149,6 +185,36 @@ mod tests {
         }
         assert_eq!(node.told("t0"), None);
         assert_eq!(node.told(&format!("t{MOST_TOLD}")), Some(quota(1)));
+    }
+
+    #[test]
+    fn a_number_is_refused_where_ids_have_another() {
+        let state = tempfile::tempdir().unwrap();
+        let store = Store::open(state.path()).unwrap();
+        let number = |number| NodeNumber::try_from(number).unwrap();
+        let insert = |id: &str, state| {
+            let row = SandboxRow {
+                id: id.into(),
+                tenant: "a".into(),
+                name: None,
+                state,
+                created_ms: 1,
+                ended_ms: None,
+                body: "{}".into(),
+            };
+            store.insert_sandbox(&row).unwrap();
+        };
+        insert("sb-00b0000000000001", SandboxState::Ended);
+        insert("sb-00a0000000000001", SandboxState::Running);
+        Node::open(Some(number(10)), &store).unwrap();
+        Node::open(None, &store).unwrap();
+        let refused = Node::open(Some(number(11)), &store).err().unwrap();
+        assert_eq!(refused.code, "node_number_changed");
+        assert!(
+            refused.message.contains("sb-00a0000000000001") && refused.hint.unwrap().contains("--node 10")
+        );
+        insert("sb-f000000000000001", SandboxState::Hibernated);
+        Node::open(Some(number(10)), &store).err().unwrap();
     }
 
     #[test]

@@ -16,6 +16,8 @@ const TICK: Duration = Duration::from_millis(200);
 const LOOK: u64 = 5;
 /// How long ended sandboxes are remembered.
 const MEMORY_MS: u64 = 24 * 3600 * 1000;
+/// The most keys of creates whose node a gateway remembers for one tenant; the newest are kept.
+const MOST_CREATE_PLACES: u32 = 200_000;
 /// The most records that are removed while the database is locked.
 const AT_ONCE: u32 = 500;
 /// The ticks between two looks for ended sandboxes that are forgotten, and for everything else that is.
@@ -146,6 +148,9 @@ fn forget_old(fleet: &Fleet, whole: bool) {
     audit_writer.outputs().sweep(|id| audit_writer.audit().path(id).exists());
     if let Err(error) = fleet.0.store.delete_keys_before(before) {
         tracing::warn!(%error, "old idempotency keys could not be removed");
+    }
+    if let Err(error) = fleet.0.store.create_places().prune(before, MOST_CREATE_PLACES) {
+        tracing::warn!(%error, "old nodes of creates could not be removed");
     }
 }
 

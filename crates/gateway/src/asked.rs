@@ -1,4 +1,4 @@
-//! What a create says about its place: in its body, and in headers that are the gateway's alone.
+//! The words of a create about its place: in its body, and in headers that are the gateway's alone.
 
 use crate::placement::Wanted;
 use axum::http::{HeaderMap, HeaderValue};
@@ -16,13 +16,14 @@ pub enum Words {
     E2b,
 }
 
-/// What of the body decides about the place. A body that is not valid says nothing, and the node that gets it refuses it.
+/// The part of the body that decides about the place. A body that is not valid says nothing, and the node that gets it refuses it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Asked {
     pub name: Option<String>,
     pub template: Option<String>,
     pub snapshot: Option<String>,
     pub backend: Option<String>,
+    pub require: Vec<String>,
     pub has_volumes: bool,
 }
 
@@ -30,6 +31,10 @@ impl Asked {
     pub fn read(words: Words, body: &[u8]) -> Asked {
         let body: Value = serde_json::from_slice(body).unwrap_or_default();
         let text = |field: &str| body[field].as_str().map(str::to_string);
+        let texts = |field: &str| {
+            let all = body[field].as_array().into_iter().flatten();
+            all.filter_map(|one| one.as_str().map(str::to_string)).collect()
+        };
         let filled = |field: &str| body[field].as_array().is_some_and(|list| !list.is_empty());
         match words {
             Words::Own => Asked {
@@ -37,6 +42,7 @@ impl Asked {
                 template: text("template"),
                 snapshot: text("snapshot"),
                 backend: text("backend"),
+                require: texts("require"),
                 has_volumes: filled("volumes"),
             },
             Words::E2b => Asked {
@@ -72,11 +78,11 @@ mod tests {
     fn a_body_says_where_it_can_be() {
         let asked = Asked::read(
             Words::Own,
-            br#"{"name":"a","template":"t","snapshot":"sn-1","backend":"gvisor","volumes":[{"name":"v"}]}"#,
+            br#"{"name":"a","template":"t","snapshot":"sn-1","backend":"gvisor","require":["seccomp"],"volumes":[{"name":"v"}]}"#,
         );
         assert_eq!(asked.name.as_deref(), Some("a"));
         assert_eq!(asked.snapshot.as_deref(), Some("sn-1"));
-        assert!(asked.has_volumes);
+        assert!(asked.has_volumes && asked.require == ["seccomp"]);
         let asked = Asked::read(Words::E2b, br#"{"templateID":"base","volumeMounts":[]}"#);
         assert_eq!(asked, Asked { template: Some("base".into()), ..Asked::default() });
         for nonsense in ["", "[]", "null", "{", r#"{"name":1,"volumes":{}}"#] {

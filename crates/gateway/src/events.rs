@@ -1,4 +1,4 @@
-//! What happens on all nodes, as one stream of lines. It is told as it comes; a node that is away is asked again until it is back.
+//! The events of all nodes, as one stream of lines. It is told as it comes; a node that is away is asked again until it is back.
 
 use crate::gateway::Gateway;
 use crate::lists;
@@ -131,7 +131,7 @@ async fn read(node: &Node, asks: Asks, lines: mpsc::Sender<Bytes>) {
     }
 }
 
-/// What ends with a line's end; the rest waits. So lines of two nodes never mix.
+/// The part up to the last line's end; the rest waits. So lines of two nodes never mix.
 fn whole_lines(rest: &mut BytesMut) -> Option<Bytes> {
     let end = rest.iter().rposition(|byte| *byte == b'\n')?;
     Some(rest.split_to(end + 1).freeze())

@@ -15,6 +15,11 @@ use hyper::body::Incoming;
 use paddock_server::front::{self, App, Failure, Leash, Peer, RequestId};
 use std::time::Duration;
 
+/// The pause between two looks at a node that has not answered yet.
+const LOOK: Duration = Duration::from_millis(250);
+/// A request to a node that was silent before waits so long: it may be back.
+const SHORTEST: Duration = Duration::from_secs(2);
+
 /// In whose name a request is passed on.
 #[derive(Default, Clone)]
 pub struct Pass {
@@ -71,10 +76,11 @@ async fn pass_on(app: &App, node: &Node, mut request: Request, pass: Pass) -> Re
         parts.headers.insert(axum::http::header::CONNECTION, HeaderValue::from_static("upgrade"));
         parts.headers.insert(axum::http::header::UPGRADE, protocol.clone());
     }
-    let sending = node.link.send(Request::from_parts(parts, body));
+    let may_repeat = is_repeatable(&parts.method, &parts.headers);
+    let sending = unless_silent(node, node.link.send(Request::from_parts(parts, body)));
     let answer = tokio::select! {
         () = app.ending().cancelled() => return Err(Failure::shutting_down()),
-        answer = sending => answer.map_err(|error| failures::unreachable(node, error.detail()))?,
+        answer = sending => answer.map_err(|error| failures::no_answer(node, &error, may_repeat))?,
     };
     let mut response = answer.map(Body::new);
     let switched = response.status() == StatusCode::SWITCHING_PROTOCOLS;
@@ -88,6 +94,29 @@ async fn pass_on(app: &App, node: &Node, mut request: Request, pass: Pass) -> Re
     believed(node, pass.caller.is_some() && !pass.is_derived, response.status())?;
     finish(&mut response, &origins, switched);
     Ok(response)
+}
+
+/// Requests that change nothing, and those that a node does once however often they come.
+fn is_repeatable(method: &Method, headers: &HeaderMap) -> bool {
+    matches!(*method, Method::GET | Method::HEAD) || headers.contains_key("idempotency-key")
+}
+
+/// An answer may take as long as it takes (a command to its end, room in a quota), but only of a node that lives: each is asked every second
+/// how it is.
+async fn unless_silent<T>(
+    node: &Node,
+    answering: impl Future<Output = Result<T, LinkError>>,
+) -> Result<T, LinkError> {
+    let began = tokio::time::Instant::now();
+    let mut answering = std::pin::pin!(answering);
+    loop {
+        if let Ok(answered) = tokio::time::timeout(LOOK, &mut answering).await {
+            return answered;
+        }
+        if began.elapsed() >= SHORTEST && node.seen().is_silent() {
+            return Err(LinkError::Lost("it has fallen silent".into()));
+        }
+    }
 }
 
 /// A node that knows the gateway lets every caller in that the gateway names.
@@ -165,6 +194,12 @@ impl Answered {
         code.unwrap_or_default().to_string()
     }
 
+    /// The message of a failure, or an empty text.
+    pub fn message(&self) -> String {
+        let body: serde_json::Value = serde_json::from_slice(&self.body).unwrap_or_default();
+        body["message"].as_str().unwrap_or_default().to_string()
+    }
+
     /// The same answer for the client. Lengths are set anew.
     pub fn into_response(mut self) -> Response {
         self.headers.remove(axum::http::header::CONTENT_LENGTH);
@@ -183,7 +218,7 @@ pub async fn ask(node: &Node, ask: Ask) -> Result<Answered, String> {
 /// The same, with the difference between what was surely not asked and what may have been done.
 pub async fn ask_carefully(node: &Node, ask: Ask) -> Result<Answered, LinkError> {
     let patience = ask.patience;
-    let answering = exchange(node, ask);
+    let answering = unless_silent(node, exchange(node, ask));
     tokio::time::timeout(patience, answering)
         .await
         .unwrap_or_else(|_| Err(LinkError::Lost(format!("no answer within {} s", patience.as_secs_f64()))))
@@ -230,4 +265,36 @@ async fn send(node: &Node, ask: Ask) -> Result<(hyper::Response<Incoming>, Origi
     let origins = head::for_node(&mut parts, &toward).map_err(not_sent)?;
     let answer = node.link.send(Request::from_parts(parts, body)).await?;
     Ok((answer, origins))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake_node::{FakeNode, Say};
+    use crate::node::Trouble;
+
+    #[tokio::test]
+    async fn an_answer_is_waited_for_while_its_node_lives() {
+        let stopped = FakeNode::start(1, &[Say::Nothing]).await;
+        let asking = || ask_carefully(&stopped.node, Ask::new(Method::GET, "/v1/x"));
+        let patient = tokio::time::timeout(SHORTEST * 2, asking());
+        patient.await.expect_err("its report is fresh: the answer may be long in coming");
+        stopped.node.heard(Err(Trouble::Silent("no answer".into())));
+        stopped.node.was_silent_for_long();
+        let given_up = tokio::time::timeout(SHORTEST * 2, asking()).await.expect("it is silent");
+        assert!(matches!(given_up, Err(LinkError::Lost(_))));
+    }
+
+    #[test]
+    fn what_may_be_sent_again_is_told_from_what_may_not() {
+        let mut headers = HeaderMap::new();
+        assert!(is_repeatable(&Method::GET, &headers) && !is_repeatable(&Method::POST, &headers));
+        headers.insert("idempotency-key", HeaderValue::from_static("k"));
+        assert!(is_repeatable(&Method::POST, &headers));
+        let node = Node::new(crate::nodes::tests::source("http://a:1"));
+        let status = |error: LinkError, may| failures::no_answer(&node, &error, may).status.as_u16();
+        assert_eq!(status(LinkError::NotSent("refused".into()), false), 503);
+        assert_eq!(status(LinkError::Lost("broken".into()), true), 503);
+        assert_eq!(status(LinkError::Lost("broken".into()), false), 502);
+    }
 }

@@ -1,23 +1,33 @@
-//! What a gateway is: the nodes that it knows, and a server behind it.
+//! The gateway itself: the nodes that it knows, and a server behind it.
 
+use crate::keys::KeysUnderWay;
 use crate::nodes::Nodes;
 use crate::poll;
 use crate::sources::{SourceError, Sources};
 use paddock_fleet::Fleet;
 use paddock_jobs::Jobs;
+use paddock_server::front::LargeBodies;
 use paddock_server::{Ended, Listener, Options};
 use std::sync::Arc;
 
 pub struct Gateway {
     pub(crate) nodes: Arc<Nodes>,
+    pub(crate) keys: KeysUnderWay,
+    /// The room for bodies of creates that are under way, apart from that for bodies that are being read.
+    pub(crate) creates: LargeBodies,
     sources: Sources,
 }
 
 impl Gateway {
     /// Reads where the nodes are. None has to be there.
     pub fn new(sources: Sources) -> Result<Arc<Gateway>, SourceError> {
-        let nodes = Arc::new(Nodes::new(sources.read()?));
-        Ok(Arc::new(Gateway { nodes, sources }))
+        let nodes = Arc::new(Nodes::new(sources.read()?, sources.dns.is_some()));
+        Ok(Arc::new(Gateway {
+            nodes,
+            keys: KeysUnderWay::default(),
+            creates: LargeBodies::default(),
+            sources,
+        }))
     }
 
     /// Serves until `shutdown` is ready, in front of the server whose fleet is the home of tokens and tenants.

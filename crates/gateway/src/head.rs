@@ -24,7 +24,7 @@ pub struct Toward<'a> {
     pub kind: RequestKind<'a>,
 }
 
-/// What the node has to take a request for, whatever its path looks like.
+/// The kind of request that the node has to take it for, whatever its path looks like.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RequestKind<'a> {
     #[default]

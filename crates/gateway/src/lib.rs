@@ -6,13 +6,15 @@
 //!   report
 //! - [`link`]: the connections to one node; [`head`]: heads of requests and answers between the two; [`forward`]: one request, streamed
 //! - [`who`]: the caller of a request, as the node is told of it
-//! - [`placement`]: the node of a new sandbox; [`asked`]: what its request says about that; [`create`]: it is made once, whatever breaks
+//! - [`placement`]: the node of a new sandbox; [`asked`]: what its request says about that; [`create`]: it is made once, whatever breaks;
+//!   [`keys`]: the node of a key that a client gave
 //! - [`resolve`]: the node that has an id or a name
 //! - [`lists`], [`merge`]: lists of all nodes as one; [`events`]: the same for what happens
 //! - [`e2b`], [`e2b_lists`], [`ports`], [`signed`]: E2B's operations, ports inside, and rights that need no token
 //! - [`own`]: what the gateway says of the nodes and of itself
 //!
-//! It keeps nothing of its own about sandboxes: an id says its node, so that any number of gateways work side by side.
+//! Of sandboxes it keeps nothing but the node of each create with a key, for a day: an id says its node, so that any number of gateways work
+//! side by side.
 
 mod asked;
 mod create;
@@ -20,9 +22,12 @@ mod e2b;
 mod e2b_lists;
 mod events;
 mod failures;
+#[cfg(test)]
+mod fake_node;
 mod forward;
 mod gateway;
 mod head;
+mod keys;
 mod link;
 mod lists;
 mod merge;

@@ -4,12 +4,14 @@ use crate::forward::{self, Answered, Ask};
 use crate::gateway::Gateway;
 use crate::merge::{self, Order, Page, Place};
 use crate::node::Node;
+use crate::resolve::Kind;
 use crate::who::Who;
 use axum::extract::Request;
 use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use futures_util::stream;
+use paddock_model::NodeNumber;
 use paddock_server::front::{Failure, RequestId};
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
@@ -22,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// A page has 1000 entries at most.
 const LARGEST_PAGE: usize = 16 << 20;
 /// Nodes that are asked at the same time.
-const AT_ONCE: usize = 64;
+pub const AT_ONCE: usize = 64;
 const DEFAULT_LIMIT: usize = 100;
 const LONGEST: usize = 1000;
 
@@ -33,6 +35,14 @@ pub enum List {
 }
 
 impl List {
+    /// The beginning of the ids of its entries.
+    fn prefix(self) -> &'static str {
+        match self {
+            List::Sandboxes => Kind::Sandbox.prefix(),
+            List::Snapshots => Kind::Snapshot.prefix(),
+        }
+    }
+
     fn field(self) -> &'static str {
         match self {
             List::Sandboxes => "sandboxes",
@@ -56,10 +66,8 @@ pub async fn list(gateway: &Gateway, who: &Who, list: List, request: Request) ->
     let mut missing = collected.missing;
     let mut pages = Vec::new();
     for (node, answer) in collected.pages {
-        match page(&answer.body, list.field()) {
-            Some(page) => pages.push(page),
-            None => missing.push(name(&node)),
-        }
+        let page = page(&answer.body, list.field());
+        missing.extend(checked(&node, page, list.prefix(), &wanted, &mut pages));
     }
     if pages.is_empty() {
         return Err(nobody(&missing));
@@ -122,6 +130,32 @@ pub async fn collect(
     Ok(collected)
 }
 
+/// Keeps what a node may say: entries of its own, and a place that goes on. The name of a node that says anything else is returned, as the
+/// list is not whole then.
+pub fn checked(
+    node: &Node,
+    page: Option<Page>,
+    prefix: &str,
+    wanted: &Wanted,
+    pages: &mut Vec<Page>,
+) -> Option<String> {
+    let Some(mut page) = page else { return Some(name(node)) };
+    let said = page.entries.len();
+    let number = node.number();
+    page.entries.retain(|(place, _)| number.is_some() && NodeNumber::of_id(prefix, &place.id) == number);
+    let has_foreign = page.entries.len() < said;
+    if has_foreign {
+        tracing::warn!(node = node.title(), "a node lists what is not its own");
+    }
+    let goes_on = page.goes_on(wanted.order, wanted.after.as_ref());
+    if goes_on {
+        pages.push(page);
+    } else {
+        tracing::warn!(node = node.title(), "the page of a node does not go on from the last one");
+    }
+    (has_foreign || !goes_on).then(|| name(node))
+}
+
 /// Every node is away: an empty list would be a lie.
 pub fn nobody(missing: &[String]) -> Failure {
     let message = format!("no node answers: {}", paddock_server::front::shorten(&missing.join(", ")));
@@ -161,11 +195,13 @@ fn page(body: &[u8], field: &str) -> Option<Page> {
     Some(Page { entries: placed.collect::<Option<_>>()?, more_after })
 }
 
-/// What of the query the merging has to know. The nodes have checked it.
+/// The part of the query that the merging has to know. The nodes have checked it.
 #[derive(Debug, PartialEq, Eq)]
-struct Wanted {
-    order: Order,
-    limit: usize,
+pub struct Wanted {
+    pub order: Order,
+    pub limit: usize,
+    /// Where the last page ended.
+    pub after: Option<Place>,
 }
 
 impl Wanted {
@@ -183,6 +219,7 @@ impl Wanted {
         Wanted {
             order: Order { oldest_first, smaller_id_first: from_memory != oldest_first },
             limit: limit.clamp(1, LONGEST),
+            after: values("cursor").first().and_then(|cursor| Place::parse(cursor)),
         }
     }
 }
@@ -221,6 +258,34 @@ mod tests {
         ] {
             assert!(page(garbage.as_bytes(), "sandboxes").is_none(), "{garbage}");
         }
+    }
+
+    #[test]
+    fn a_node_tells_only_of_its_own_and_goes_on() {
+        let node = Node::new(crate::nodes::tests::source("http://a:1"));
+        node.heard(Ok(crate::nodes::tests::report(3)));
+        let place = |created_ms, id: &str| Place { created_ms, id: id.into() };
+        let own = || place(5, "sb-0030000000000001");
+        let of = |entries: &[Place], more_after: Option<Place>, after: Option<Place>| {
+            let wanted = Wanted { after, ..Wanted::of(List::Sandboxes, "") };
+            let page = Page {
+                entries: entries.iter().map(|place| (place.clone(), Value::Null)).collect(),
+                more_after,
+            };
+            let mut pages = Vec::new();
+            let missing = checked(&node, Some(page), "sb-", &wanted, &mut pages);
+            (pages.first().map(|page| page.entries.len()), missing.is_some())
+        };
+        assert_eq!(of(&[own()], Some(own()), Some(place(6, "sb-0030000000000002"))), (Some(1), false));
+        assert_eq!(of(&[own(), place(4, "sb-0040000000000001")], None, None), (Some(1), true));
+        assert_eq!(of(&[], Some(own()), Some(own())), (None, true), "a cursor that stands still");
+        assert_eq!(of(&[], Some(place(7, "x")), Some(own())), (None, true), "one that goes back");
+        assert_eq!(of(&[own()], None, Some(own())), (None, true), "an entry of the page before");
+        assert_eq!(of(&[own()], Some(place(9, "x")), None), (None, true), "it ends before its own entry");
+        assert_eq!(
+            checked(&node, None, "sb-", &Wanted::of(List::Sandboxes, ""), &mut Vec::new()),
+            Some("3".into())
+        );
     }
 
     #[test]

@@ -52,6 +52,18 @@ pub struct Page {
     pub more_after: Option<Place>,
 }
 
+impl Page {
+    /// True if everything in it stands after the end of the last page, and its own end stands behind all of it.
+    pub fn goes_on(&self, order: Order, after: Option<&Place>) -> bool {
+        let is_after = |place: &Place| after.is_none_or(|end| order.compare(place, end) == Ordering::Greater);
+        let is_within = |place: &Place| {
+            self.more_after.as_ref().is_none_or(|end| order.compare(place, end) != Ordering::Greater)
+        };
+        self.entries.iter().all(|(place, _)| is_after(place) && is_within(place))
+            && self.more_after.as_ref().is_none_or(is_after)
+    }
+}
+
 /// The entries of all pages in order, at most `limit`, and where the next page begins. Nothing is shown that stands behind the end of a page
 /// which has more: what comes between is not known yet.
 pub fn merge(pages: Vec<Page>, order: Order, limit: usize) -> (Vec<Value>, Option<Place>) {

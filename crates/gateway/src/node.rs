@@ -5,21 +5,24 @@ use crate::sources::NodeSource;
 use paddock_model::NodeNumber;
 use paddock_model::api::{GATEWAY_PROTOCOL, NodeReport, NodeState, gateway_protocols_meet};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 /// A report that is older says nothing of now.
 const FRESH: Duration = Duration::from_secs(5);
+/// A node that has answered no question for so long is not waited for. Each question waits two seconds.
+const SILENT: Duration = Duration::from_secs(8);
 
 pub struct Node {
     pub source: NodeSource,
     pub link: Link,
     seen: RwLock<Seen>,
     polling: AtomicBool,
+    changes: Arc<AtomicU64>,
 }
 
-/// What is known of a node at one moment.
+/// The knowledge of a node at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
     /// The last number that it reported: ids have it, also while the node is away.
@@ -28,6 +31,8 @@ pub struct Seen {
     pub heard: Option<Instant>,
     /// Why the last question brought nothing usable.
     pub problem: Option<String>,
+    /// The end of the first question since the last answer of any kind.
+    pub silent_since: Option<Instant>,
 }
 
 impl Seen {
@@ -35,6 +40,11 @@ impl Seen {
     pub fn fresh(&self) -> Option<&Arc<NodeReport>> {
         let heard = self.heard.is_some_and(|heard| heard.elapsed() < FRESH);
         self.report.as_ref().filter(|_| heard)
+    }
+
+    /// It has answered no question for a time that no pause of a living node explains.
+    pub fn is_silent(&self) -> bool {
+        self.silent_since.is_some_and(|since| since.elapsed() >= SILENT)
     }
 
     /// It was asked, and does not answer any more. Nobody waits for it.
@@ -53,9 +63,16 @@ pub enum Trouble {
 }
 
 impl Node {
+    #[cfg(test)]
     pub fn new(source: NodeSource) -> Node {
+        Node::counted(source, Arc::default())
+    }
+
+    /// `changes` counts the changes of numbers of all nodes.
+    pub fn counted(source: NodeSource, changes: Arc<AtomicU64>) -> Node {
         let link = Link::new(source.address.clone());
-        Node { source, link, seen: RwLock::default(), polling: AtomicBool::new(false) }
+        let seen = Seen { number: source.number, ..Seen::default() };
+        Node { source, link, seen: RwLock::new(seen), polling: AtomicBool::new(false), changes }
     }
 
     pub fn seen(&self) -> Seen {
@@ -81,28 +98,37 @@ impl Node {
         labels
     }
 
-    /// What it said of itself, or why nothing usable came.
+    /// Its word about itself, or why nothing usable came.
     pub fn heard(&self, said: Result<NodeReport, Trouble>) {
-        let checked = said.and_then(check);
+        let checked = said.and_then(|report| check(report, self.source.number));
         let mut seen = self.seen.write().unwrap_or_else(PoisonError::into_inner);
         let before = seen.problem.take();
         match checked {
             Ok((number, report)) => {
+                let is_new = seen.number != Some(number);
                 *seen = Seen {
                     number: Some(number),
                     report: Some(Arc::new(report)),
                     heard: Some(Instant::now()),
                     problem: None,
+                    silent_since: None,
                 };
+                if is_new {
+                    self.changes.fetch_add(1, Ordering::AcqRel);
+                }
                 if before.is_some() {
                     tracing::warn!(node = %number, address = %self.source.address, "a node is back");
                 }
             }
             Err(trouble) => {
                 let problem = match trouble {
-                    Trouble::Silent(problem) => problem,
+                    Trouble::Silent(problem) => {
+                        seen.silent_since.get_or_insert_with(Instant::now);
+                        problem
+                    }
                     Trouble::Unusable(problem) => {
                         seen.heard = None;
+                        seen.silent_since = None;
                         problem
                     }
                 };
@@ -114,18 +140,39 @@ impl Node {
         }
     }
 
-    /// False if a question is under way already: a slow node is asked once at a time.
-    pub fn begin_poll(&self) -> bool {
-        !self.polling.swap(true, Ordering::AcqRel)
+    /// As if it had been silent from the beginning.
+    #[cfg(test)]
+    pub fn was_silent_for_long(&self) {
+        let mut seen = self.seen.write().unwrap_or_else(PoisonError::into_inner);
+        seen.silent_since = Instant::now().checked_sub(SILENT);
     }
 
-    pub fn end_poll(&self) {
-        self.polling.store(false, Ordering::Release);
+    /// `None` if a question is under way already: a slow node is asked once at a time.
+    pub fn begin_poll(self: Arc<Self>) -> Option<Polling> {
+        let free = !self.polling.swap(true, Ordering::AcqRel);
+        free.then(|| Polling(self))
     }
 }
 
-/// A report that a gateway can work with, and the number of its node.
-fn check(report: NodeReport) -> Result<(NodeNumber, NodeReport), Trouble> {
+/// A question for the report of a node is under way for as long as this is kept, also where the task that asks panics.
+pub struct Polling(Arc<Node>);
+
+impl std::ops::Deref for Polling {
+    type Target = Node;
+
+    fn deref(&self) -> &Node {
+        &self.0
+    }
+}
+
+impl Drop for Polling {
+    fn drop(&mut self) {
+        self.0.polling.store(false, Ordering::Release);
+    }
+}
+
+/// A report that a gateway can work with, and the number of its node. `listed`: the number that the gateway's owner gave it.
+fn check(report: NodeReport, listed: Option<NodeNumber>) -> Result<(NodeNumber, NodeReport), Trouble> {
     if !gateway_protocols_meet(report.protocol, GATEWAY_PROTOCOL) {
         return Err(Trouble::Unusable(format!(
             "it speaks version {} of the protocol between gateway and node, and this gateway speaks {GATEWAY_PROTOCOL}",
@@ -133,6 +180,10 @@ fn check(report: NodeReport) -> Result<(NodeNumber, NodeReport), Trouble> {
         )));
     }
     match report.node.map(NodeNumber::try_from) {
+        Some(Ok(number)) if listed.is_some_and(|listed| listed != number) => {
+            let listed = listed.map(|listed| listed.to_string()).unwrap_or_default();
+            Err(Trouble::Unusable(format!("it says that it is node {number}, and it is listed as {listed}")))
+        }
         Some(Ok(number)) => Ok((number, report)),
         Some(Err(error)) => Err(Trouble::Unusable(format!("its report makes no sense: {error}"))),
         None => Err(Trouble::Unusable("it has no number: it was started without --node".into())),
@@ -155,14 +206,26 @@ mod tests {
 
     #[test]
     fn only_a_report_of_this_protocol_with_a_number_is_used() {
-        assert_eq!(check(report(7)).expect("fine").0.get(), 7);
+        assert_eq!(check(report(7), None).expect("fine").0.get(), 7);
         for wrong in [
             NodeReport { protocol: GATEWAY_PROTOCOL + 2, ..report(7) },
             NodeReport { node: None, ..report(7) },
             NodeReport { node: Some(4096), ..report(7) },
         ] {
-            check(wrong).expect_err("refused");
+            check(wrong, None).expect_err("refused");
         }
+    }
+
+    #[test]
+    fn a_question_that_breaks_off_is_not_the_last() {
+        let node = Arc::new(Node::new(crate::nodes::tests::source("http://a:1")));
+        let polling = node.clone().begin_poll().expect("the first");
+        assert!(node.clone().begin_poll().is_none());
+        let broken = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
+            let _polling = polling;
+            panic!("in the middle");
+        }));
+        assert!(broken.is_err() && node.begin_poll().is_some());
     }
 
     #[test]

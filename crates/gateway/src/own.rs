@@ -1,4 +1,4 @@
-//! What the gateway says of the nodes, and of itself.
+//! The gateway's word about the nodes, and about itself.
 
 use crate::failures;
 use crate::forward::{self, Ask};
@@ -41,7 +41,7 @@ pub async fn cordon(gateway: &Gateway, who: &Who, node: &str, take_new: bool) ->
         Ask { caller: who::gateway_itself(), most_bytes: 4 << 20, ..Ask::new(Method::POST, path) },
     )
     .await;
-    let answer = answer.map_err(|detail| failures::unreachable(&node, &detail))?;
+    let answer = answer.map_err(|detail| failures::not_sent(&node, &detail))?;
     if answer.status == StatusCode::UNAUTHORIZED {
         return Err(failures::refuses_gateway(&node));
     }

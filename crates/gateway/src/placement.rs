@@ -1,24 +1,22 @@
 //! The node of a new sandbox: among those that can have it, the better of two that are drawn by lot. So no node is flooded by gateways that
 //! all saw the same report a moment ago.
 
-use paddock_model::NodeNumber;
 use paddock_model::api::{NodeReport, NodeState};
-use sha2::{Digest, Sha256};
+use paddock_model::{NodeNumber, Requirement};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-/// What a request says about its place.
+/// The words of a request about its place.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wanted {
     pub tenant: String,
     pub template: Option<String>,
     pub backend: Option<String>,
+    /// Names of guarantees.
+    pub require: Vec<String>,
     /// Named by the caller, or where the snapshot is that it begins with.
     pub node: Option<NodeNumber>,
     pub labels: Vec<(String, String)>,
-    /// Also nodes that take nothing new. A node answers a key that it knows before it refuses, so that a create which is sent again finds its
-    /// sandbox there.
-    pub for_known_key: bool,
 }
 
 /// A node with a report that is about now.
@@ -50,10 +48,13 @@ pub fn eligible(wanted: &Wanted, candidates: &[Candidate]) -> Result<Vec<usize>,
             one.report.backends.contains(backend)
         })?;
     }
-    if !wanted.for_known_key {
-        narrow(&|| "all are cordoned or draining".into(), &|one| one.report.state == NodeState::Ready)?;
-        narrow(&|| "all have as many sandboxes as they may".into(), &|one| has_room(one.report))?;
+    let needed: Vec<&str> = wanted.require.iter().map(String::as_str).filter(|name| is_known(name)).collect();
+    if !needed.is_empty() {
+        let reason = || format!("none has a backend that can give {} together", needed.join(", "));
+        narrow(&reason, &|one| can_give(one.report, wanted.backend.as_deref(), &needed))?;
     }
+    narrow(&|| "all are cordoned or draining".into(), &|one| one.report.state == NodeState::Ready)?;
+    narrow(&|| "all have as many sandboxes as they may".into(), &|one| has_room(one.report))?;
     // A template that no node names is perhaps built on first use: any node may try, and says so itself if it cannot.
     if let Some(template) = &wanted.template {
         let have: Vec<usize> = left
@@ -92,19 +93,17 @@ pub fn order(
     rest
 }
 
-/// The order for a key that the client gave: the same at every gateway and at every moment, for as long as the nodes are the same.
-pub fn order_of_key(tenant: &str, key: &str, mut numbers: Vec<NodeNumber>) -> Vec<NodeNumber> {
-    let weight = |number: &NodeNumber| {
-        let mut hash = Sha256::new();
-        for part in [tenant, key] {
-            hash.update((part.len() as u64).to_be_bytes());
-            hash.update(part);
-        }
-        hash.update(number.get().to_be_bytes());
-        hash.finalize().to_vec()
-    };
-    numbers.sort_by_cached_key(|number| std::cmp::Reverse(weight(number)));
-    numbers
+/// An unknown name is the caller's mistake, which the node that is asked explains.
+fn is_known(name: &str) -> bool {
+    name.parse::<Requirement>().is_ok()
+}
+
+/// A node that does not tell may be able to.
+fn can_give(report: &NodeReport, backend: Option<&str>, needed: &[&str]) -> bool {
+    let Some(guarantees) = &report.guarantees else { return true };
+    let backends = guarantees.iter().filter(|(name, _)| backend.is_none_or(|wanted| wanted == *name));
+    let mut given = backends.map(|(_, given)| given);
+    given.any(|given| needed.iter().all(|needed| given.iter().any(|one| one == needed)))
 }
 
 fn has_room(report: &NodeReport) -> bool {
@@ -188,8 +187,31 @@ mod tests {
         assert!(found(&named(2), &reports).expect_err("cordoned").contains("cordoned"));
         assert!(found(&named(3), &reports).expect_err("full").contains("as many"));
         assert!(found(&any, &[]).is_err());
-        let known_key = Wanted { for_known_key: true, ..Wanted::default() };
-        assert_eq!(found(&known_key, &reports), Ok(vec![1, 2, 3, 4]));
+    }
+
+    #[test]
+    fn guarantees_are_asked_of_nodes_that_can_give_them() {
+        let mut reports = [report(1), report(2), report(3)];
+        let given = |pairs: &[(&str, &[&str])]| {
+            let pairs = pairs.iter().map(|(name, given)| {
+                (name.to_string(), given.iter().map(ToString::to_string).collect::<Vec<_>>())
+            });
+            Some(pairs.collect::<BTreeMap<_, _>>())
+        };
+        reports[0].guarantees = given(&[("process", &["seccomp"]), ("gvisor", &["user-space-kernel"])]);
+        reports[1].guarantees = given(&[("gvisor", &["seccomp", "user-space-kernel"])]);
+        let require = |names: &[&str]| Wanted {
+            require: names.iter().map(ToString::to_string).collect(),
+            ..Wanted::default()
+        };
+        assert_eq!(found(&require(&["seccomp"]), &reports), Ok(vec![1, 2, 3]));
+        let both = require(&["seccomp", "user-space-kernel"]);
+        assert_eq!(found(&both, &reports), Ok(vec![2, 3]));
+        assert_eq!(found(&require(&["no-such-thing"]), &reports), Ok(vec![1, 2, 3]));
+        let of_backend = Wanted { backend: Some("process".into()), ..require(&["seccomp"]) };
+        assert_eq!(found(&of_backend, &reports[..1]), Ok(vec![1]));
+        let none = found(&both, &reports[..1]).expect_err("not together");
+        assert!(none.contains("seccomp, user-space-kernel"));
     }
 
     #[test]
@@ -247,15 +269,5 @@ mod tests {
         let reports = [lies, report(2)];
         let candidates = candidates(&reports);
         let _ = compare(&Wanted::default(), &candidates[0], &candidates[1]);
-    }
-
-    #[test]
-    fn a_key_has_one_order_of_nodes_which_survives_a_loss() {
-        let numbers: Vec<NodeNumber> = (0..8).map(number).collect();
-        let order = order_of_key("a", "key-1", numbers.clone());
-        assert_eq!(order, order_of_key("a", "key-1", numbers.iter().rev().copied().collect()));
-        assert_ne!(order, order_of_key("b", "key-1", numbers.clone()));
-        let without: Vec<NodeNumber> = order.iter().copied().filter(|one| *one != order[0]).collect();
-        assert_eq!(order_of_key("a", "key-1", without.clone()), without);
     }
 }

@@ -23,11 +23,8 @@ pub async fn poll(nodes: Arc<Nodes>) {
     loop {
         ticks.tick().await;
         for node in nodes.all() {
-            if node.begin_poll() {
-                tokio::spawn(async move {
-                    node.heard(report(&node).await);
-                    node.end_poll();
-                });
+            if let Some(node) = node.begin_poll() {
+                tokio::spawn(async move { node.heard(report(&node).await) });
             }
         }
         let doubled = nodes.doubled();

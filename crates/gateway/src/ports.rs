@@ -6,7 +6,7 @@ use crate::gateway::Gateway;
 use crate::resolve::{self, Kind};
 use crate::who::{self, Holder, Who};
 use axum::extract::Request;
-use axum::http::{Extensions, HeaderMap, Method, Uri, header};
+use axum::http::{Extensions, HeaderMap, HeaderValue, Method, Uri, header};
 use axum::response::Response;
 use paddock_server::front::{self, App, E2B_ENVD_TOKEN, E2B_TRAFFIC_TOKEN, Failure, Known, parse_cookie};
 
@@ -78,7 +78,8 @@ async fn known(
     {
         return Ok(Some((known, vec![secret])));
     }
-    match front::bearer(headers)?.map(str::to_string) {
+    // Another scheme is for the program inside, or for nobody: the node judges what else the client shows.
+    match front::bearer(headers).ok().flatten().map(str::to_string) {
         Some(secret) => Ok(holder_of(app, &secret).await.map(|known| (known, vec![secret]))),
         None => {
             let owner = front::identify(app, extensions, None).await.ok();
@@ -111,12 +112,15 @@ async fn stranger(
     let shown = [front::token_parameter(request.uri().query()), parse_cookie(request.headers()), bearer];
     let token = shown.into_iter().flatten().find_map(|right| who::claim(&right).token);
     let known = who::admitted(app, token.as_deref()).await;
-    let holder = known.and_then(|known| Holder::new(known, &request));
+    let holder = known.and_then(|known| Holder::new(app, known, &request));
     Ok(forward::pass(app, &node, request, Pass { for_port: place.kind(), ..Pass::of_holder(holder) }).await)
 }
 
+/// By a token that a node sealed for E2B's clients. `X-Access-Token` is the name of a header of many programs: its value says whether it is
+/// E2B's.
 fn speaks_e2b(headers: &HeaderMap) -> bool {
-    [E2B_ENVD_TOKEN, E2B_TRAFFIC_TOKEN].iter().any(|name| headers.contains_key(*name))
+    let is_grant = |value: &HeaderValue| value.to_str().is_ok_and(|text| who::key_of_grant(text).is_some());
+    headers.contains_key(E2B_TRAFFIC_TOKEN) || headers.get_all(E2B_ENVD_TOKEN).iter().any(is_grant)
 }
 
 /// E2B's requests to one sandbox, with a token for it that the node sealed. `port`: where the host names it.
@@ -125,7 +129,7 @@ pub async fn data_plane(
     app: &App,
     sandbox: &str,
     port: Option<u16>,
-    request: Request,
+    mut request: Request,
 ) -> Result<Response, Failure> {
     let node = match resolve::node_of(&gateway.nodes, None, Kind::Sandbox, sandbox).await {
         Ok(node) => node,
@@ -137,7 +141,26 @@ pub async fn data_plane(
         shown.into_iter().flatten().filter_map(|value| value.to_str().ok()).find_map(who::key_of_grant);
     let token = token.map(str::to_string);
     let known = who::admitted(app, token.as_deref()).await;
-    let holder = known.and_then(|known| Holder::new(known, &request));
+    let holder = known.and_then(|known| Holder::new(app, known, &request));
     let for_port = ForPort::E2b { sandbox: sandbox.to_string(), port };
+    who::take_tokens(app, request.headers_mut()).await;
     Ok(forward::pass(app, &node, request, Pass { for_port, ..Pass::of_holder(holder) }).await)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_that_others_use_too_is_e2bs_only_with_a_token_of_theirs() {
+        let of = |name: &'static str, value: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, HeaderValue::from_static(value));
+            speaks_e2b(&headers)
+        };
+        assert!(of(E2B_ENVD_TOKEN, "tk-0000000000000001.seal") && of(E2B_TRAFFIC_TOKEN, "x"));
+        for other in ["", "abc", "eyJhbGciOi.J9.x", "tk-1"] {
+            assert!(!of(E2B_ENVD_TOKEN, other), "{other}");
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! What is about one node's own things, and cannot be answered for a cluster yet. Each is refused by its name: nothing is done by half.
+//! Requests about one node's own things, which cannot be answered for a cluster yet. Each is refused by its name: nothing is done by half.
 
 /// The first parts of paths below `/v1`.
 const OF_API: [(&str, &str); 10] = [

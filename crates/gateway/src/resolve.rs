@@ -25,6 +25,14 @@ impl Kind {
         }
     }
 
+    /// The beginning of its ids.
+    pub fn prefix(self) -> &'static str {
+        match self {
+            Kind::Sandbox => "sb-",
+            Kind::Snapshot => "sn-",
+        }
+    }
+
     pub fn not_found(self, id: &str) -> Failure {
         match self {
             Kind::Sandbox => failures::no_such_thing("sandbox_not_found", "sandbox", id),
@@ -52,22 +60,23 @@ pub async fn node_of(
     kind: Kind,
     id: &str,
 ) -> Result<Arc<Node>, Failure> {
-    let asked = match NodeNumber::of_id(id) {
+    let asked = match NodeNumber::of_id(kind.prefix(), id) {
         Some(number) => {
             let mut found = nodes.numbered(number);
             if found.len() == 1 {
                 return found.pop().ok_or_else(Failure::internal);
             }
             if found.is_empty() {
-                let unheard: Vec<String> = nodes.unheard().iter().map(|node| node.title()).collect();
-                return Err(match unheard.is_empty() {
+                let unknown = nodes.unknown();
+                return Err(match unknown.is_empty() {
                     true => kind.not_found(id),
-                    false => failures::not_heard_of(id, &unheard),
+                    false => failures::not_heard_of(id, &unknown),
                 });
             }
             // Two nodes with one number: what they have already is found by asking both.
             found
         }
+        None if nodes.is_empty() => return Err(failures::no_nodes()),
         None => nodes.all(),
     };
     let Some(caller) = caller else { return Err(kind.not_found(id)) };
@@ -172,7 +181,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_id_says_its_node_without_a_question() {
-        let nodes = Nodes::new(vec![source("http://127.0.0.1:1"), source("http://127.0.0.1:2")]);
+        let nodes = Nodes::new(vec![source("http://127.0.0.1:1"), source("http://127.0.0.1:2")], false);
         let find = |id: &'static str| node_of(&nodes, None, Kind::Sandbox, id);
         let unheard = find("sb-0030000000000000").await.err().expect("nobody reported");
         assert_eq!((unheard.code, unheard.status.as_u16()), ("node_unreachable", 503));
@@ -182,5 +191,30 @@ mod tests {
         assert_eq!(found.source.address.to_string(), "http://127.0.0.1:2");
         assert_eq!(find("sb-0050000000000000").await.err().expect("nobody's").code, "sandbox_not_found");
         assert_eq!(find("a-name").await.err().expect("a stranger's").code, "sandbox_not_found");
+    }
+
+    #[tokio::test]
+    async fn a_name_that_looks_like_another_id_is_a_name() {
+        let nodes = Nodes::new(vec![source("http://127.0.0.1:1")], false);
+        nodes.all()[0].heard(Ok(report(3)));
+        let caller = HeaderValue::from_static("caller");
+        for name in ["web-0040000000000000", "ffffffff-004f-4fff-bfff-ffffffffffff", "sn-0040000000000000"] {
+            let asked = node_of(&nodes, Some(&caller), Kind::Sandbox, name).await.err().expect("it is dead");
+            assert_eq!((asked.code, asked.status.as_u16()), ("node_unreachable", 503), "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_is_denied_that_dns_may_name_later() {
+        let nodes = Nodes::new(Vec::new(), true);
+        let caller = HeaderValue::from_static("caller");
+        for id in ["sb-0030000000000000", "a-name"] {
+            let failure = node_of(&nodes, Some(&caller), Kind::Sandbox, id).await.err().expect("unknown");
+            assert_eq!((failure.code, failure.status.as_u16()), ("node_unreachable", 503), "{id}");
+        }
+        nodes.resolve(vec![source("http://127.0.0.1:1")]);
+        nodes.all()[0].heard(Ok(report(3)));
+        let gone = node_of(&nodes, None, Kind::Sandbox, "sb-0040000000000000").await.err().expect("unknown");
+        assert_eq!((gone.code, gone.status.as_u16()), ("node_unreachable", 503));
     }
 }

@@ -38,7 +38,7 @@ pub enum Route {
     E2bSnapshots,
     /// Of E2B's data plane: a header names the sandbox.
     E2bData(String),
-    /// What a gateway does not have.
+    /// An operation that a gateway does not have.
     Refused {
         operation: &'static str,
         e2b: bool,
@@ -137,7 +137,7 @@ fn by_path(path: &str, id: &str) -> Route {
     Route::PortByPath { sandbox: decoded(id), prefix, rest: format!("/{}", rest.unwrap_or_default()) }
 }
 
-/// What is no UTF-8 is nobody's id; the node says so.
+/// A part that is not UTF-8 is nobody's id; the node says so.
 fn decoded(part: &str) -> String {
     percent_decode_str(part).decode_utf8_lossy().into_owned()
 }

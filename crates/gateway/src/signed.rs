@@ -14,7 +14,7 @@ pub async fn pass(gateway: &Gateway, app: &App, right: &str, request: Request) -
     let node = resolve::node_of(&gateway.nodes, None, Kind::Sandbox, sandbox).await;
     let node = node.map_err(|failure| if failure.status.as_u16() == 404 { refused() } else { failure })?;
     let known = who::admitted(app, claim.token.as_deref()).await;
-    let holder = known.and_then(|known| Holder::new(known, &request));
+    let holder = known.and_then(|known| Holder::new(app, known, &request));
     Ok(forward::pass(app, &node, request, Pass::of_holder(holder)).await)
 }
 

@@ -2,6 +2,7 @@
 
 use axum::http::HeaderValue;
 use paddock_client::Address;
+use paddock_model::{NodeNumber, NodeNumberError};
 use paddock_server::{GatewayKey, GatewayKeyError};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,12 +20,14 @@ pub struct NodeSource {
     pub key: HeaderValue,
     /// Besides those that the node reports, and before them.
     pub labels: BTreeMap<String, String>,
+    /// The only one that it may have. A node with another key cannot take it then.
+    pub number: Option<NodeNumber>,
 }
 
 /// Everything that was asked for on the command line.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
-    /// `URL=KEYFILE`
+    /// `URL=KEYFILE`, or `NUMBER=URL=KEYFILE`
     pub listed: Vec<String>,
     pub file: Option<PathBuf>,
     /// `NAME:PORT`
@@ -34,7 +37,7 @@ pub struct Sources {
 
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    #[error("the node `{text}` is not of the form URL=KEYFILE")]
+    #[error("the node `{text}` is not of the form URL=KEYFILE or NUMBER=URL=KEYFILE")]
     Form { text: String },
     #[error("the address `{text}` of a node is not valid: {reason}")]
     Address { text: String, reason: &'static str },
@@ -46,6 +49,10 @@ pub enum SourceError {
     Content { path: PathBuf, reason: String },
     #[error("the node {0} is named twice")]
     Twice(String),
+    #[error("the number {0} is given to two nodes")]
+    NumberTwice(NodeNumber),
+    #[error("the node `{text}` has no number: {source}")]
+    Number { text: String, source: NodeNumberError },
     #[error("{0} nodes are more than the 4096 that have numbers")]
     TooMany(usize),
     #[error("no node is named")]
@@ -59,11 +66,11 @@ impl SourceError {
         match self {
             SourceError::Key(error) => error.hint(),
             SourceError::Form { .. } => {
-                Some("as in --node http://10.0.0.7:7070=/etc/paddock/node.key".into())
+                Some("as in --node 7=http://10.0.0.7:7070=/etc/paddock/node.key".into())
             }
             SourceError::None => Some("name them with --node, --nodes or --nodes-dns".into()),
             SourceError::Content { .. } => {
-                Some("[[node]] with url and key_file, and labels if it has any".into())
+                Some("[[node]] with url and key_file, and number and labels if it has any".into())
             }
             SourceError::Dns(_) => Some("as in --nodes-dns nodes.example.org:7070".into()),
             _ => None,
@@ -84,6 +91,8 @@ struct Entry {
     url: String,
     key_file: PathBuf,
     #[serde(default)]
+    number: Option<NodeNumber>,
+    #[serde(default)]
     labels: BTreeMap<String, String>,
 }
 
@@ -92,11 +101,13 @@ impl Sources {
     pub fn read(&self) -> Result<Vec<NodeSource>, SourceError> {
         let mut found = Vec::new();
         for text in &self.listed {
-            let (url, key) = text.rsplit_once('=').ok_or_else(|| SourceError::Form { text: text.clone() })?;
-            found.push(source(url, Path::new(key), BTreeMap::new())?);
+            let (rest, key) =
+                text.rsplit_once('=').ok_or_else(|| SourceError::Form { text: text.clone() })?;
+            let (number, url) = numbered(rest)?;
+            found.push(source(url, Path::new(key), BTreeMap::new(), number)?);
         }
         for entry in self.file.as_deref().map(entries).transpose()?.unwrap_or_default() {
-            found.push(source(&entry.url, &entry.key_file, entry.labels)?);
+            found.push(source(&entry.url, &entry.key_file, entry.labels, entry.number)?);
         }
         if let Some(name) = &self.dns {
             name_and_port(name)?;
@@ -108,6 +119,11 @@ impl Sources {
             if !seen.insert(address.clone()) {
                 return Err(SourceError::Twice(address));
             }
+        }
+        let mut numbers = BTreeSet::new();
+        if let Some(twice) = found.iter().filter_map(|source| source.number).find(|one| !numbers.insert(*one))
+        {
+            return Err(SourceError::NumberTwice(twice));
         }
         match found.len() {
             0 if self.dns.is_none() && self.file.is_none() => Err(SourceError::None),
@@ -131,7 +147,7 @@ impl Sources {
                 std::net::IpAddr::V4(ip) => ip.to_string(),
             };
             let address = Address::Tcp { host, port: address.port(), tls: false };
-            NodeSource { address, key: key.clone(), labels: BTreeMap::new() }
+            NodeSource { address, key: key.clone(), labels: BTreeMap::new(), number: None }
         };
         Some(addresses.into_iter().map(source).collect())
     }
@@ -148,9 +164,26 @@ fn entries(path: &Path) -> Result<Vec<Entry>, SourceError> {
     Ok(file.node)
 }
 
-fn source(url: &str, key: &Path, labels: BTreeMap<String, String>) -> Result<NodeSource, SourceError> {
+fn source(
+    url: &str,
+    key: &Path,
+    labels: BTreeMap<String, String>,
+    number: Option<NodeNumber>,
+) -> Result<NodeSource, SourceError> {
     let address = Address::parse(url).map_err(|reason| SourceError::Address { text: url.into(), reason })?;
-    Ok(NodeSource { address, key: self::key(key)?, labels })
+    Ok(NodeSource { address, key: self::key(key)?, labels, number })
+}
+
+/// A number before the address, which begins with a word and `:`.
+fn numbered(text: &str) -> Result<(Option<NodeNumber>, &str), SourceError> {
+    match text.split_once('=') {
+        Some((number, url)) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
+            let number =
+                number.parse().map_err(|source| SourceError::Number { text: text.into(), source })?;
+            Ok((Some(number), url))
+        }
+        _ => Ok((None, text)),
+    }
 }
 
 fn key(path: &Path) -> Result<HeaderValue, SourceError> {
@@ -183,7 +216,7 @@ mod tests {
             let file = directory.join("nodes.toml");
             std::fs::write(
                 &file,
-                format!("[[node]]\nurl = \"unix:/run/n2.sock\"\nkey_file = \"{key}\"\nlabels = {{ zone = \"b\" }}\n"),
+                format!("[[node]]\nurl = \"unix:/run/n2.sock\"\nkey_file = \"{key}\"\nnumber = 2\nlabels = {{ zone = \"b\" }}\n"),
             )
             .expect("written");
             let listed = vec![format!("http://10.0.0.7:7070={key}")];
@@ -191,6 +224,7 @@ mod tests {
             let found = sources.read().expect("two nodes");
             assert_eq!(found[0].address.to_string(), "http://10.0.0.7:7070");
             assert_eq!(found[1].labels["zone"], "b");
+            assert_eq!(found[1].number.map(NodeNumber::get), Some(2));
             std::fs::write(&file, "[[node]]\nurl = 1\n").expect("written");
             assert!(matches!(sources.read(), Err(SourceError::Content { .. })));
         });
@@ -204,6 +238,14 @@ mod tests {
             assert!(matches!(read(&["http://a:1".into()]), Err(SourceError::Form { .. })));
             assert!(matches!(read(&[format!("a:1={key}")]), Err(SourceError::Address { .. })));
             assert!(matches!(read(&["http://a:1=/nowhere".into()]), Err(SourceError::Key(_))));
+            let numbered = |number: &str, host: &str| format!("{number}=http://{host}:1={key}");
+            assert_eq!(read(&[numbered("7", "a")]).expect("one")[0].number.map(NodeNumber::get), Some(7));
+            assert!(matches!(read(&[numbered("4096", "a")]), Err(SourceError::Number { .. })));
+            assert!(matches!(read(&[numbered("", "a")]), Err(SourceError::Number { .. })));
+            assert!(matches!(
+                read(&[numbered("7", "a"), numbered("07", "b")]),
+                Err(SourceError::NumberTwice(_))
+            ));
             let one = format!("http://a:1={key}");
             assert!(matches!(read(&[one.clone(), one]), Err(SourceError::Twice(_))));
         });

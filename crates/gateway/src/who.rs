@@ -1,11 +1,11 @@
 //! The caller of a request, and how a node is told of it.
 //!
-//! What the home knows (a token, an API key of E2B's, the owner's socket) is taken out of the request; in its place goes the header
+//! A credential that the home knows (a token, an API key of E2B's, the owner's socket) is taken out of the request; in its place goes the header
 //! `Paddock-Caller`. A right that only the node can check (a signed URL, a token of E2B's for one sandbox) stays where it is. It names the
 //! token that it was derived from, which only the home knows. If that token is valid, the header names its holder as one of a derived right.
 
 use axum::extract::Request;
-use axum::http::{HeaderValue, Method, header};
+use axum::http::{HeaderMap, HeaderValue, Method, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use paddock_fleet::Actor;
@@ -24,6 +24,7 @@ pub async fn of_api(app: &App, request: &mut Request) -> Result<Who, Failure> {
     let known = front::identify(app, request.extensions(), front::bearer(request.headers())?).await?;
     let who = Who::new(app, known, request)?;
     request.headers_mut().remove(header::AUTHORIZATION);
+    take_tokens(app, request.headers_mut()).await;
     Ok(who)
 }
 
@@ -35,6 +36,14 @@ pub async fn of_e2b(app: &App, request: &mut Request) -> Result<Who, Failure> {
         request.headers_mut().remove(name);
     }
     Ok(who)
+}
+
+/// Takes tokens of the home out of a request, also those that it was not admitted by.
+pub async fn take_tokens(app: &App, headers: &mut HeaderMap) {
+    let shown = front::tokens_shown(app, headers).await;
+    if !shown.is_empty() {
+        front::clean_headers(headers, &shown);
+    }
 }
 
 impl Who {
@@ -51,16 +60,12 @@ impl Who {
         let Known { actor, revoked } = known;
         front::is_known(request.extensions());
         tracing::Span::current().record("tenant", actor.tenant.as_str());
-        // A tenant that nothing was set for has no limits.
-        let quota = may_take_room(request).then(|| app.fleet().quota_of(&actor.tenant)).transpose()?;
+        // With every request: a GET wakes a sandbox too, and a node that starts anew remembers none. A tenant that nothing was set for
+        // has no limits.
+        let quota = Some(app.fleet().quota_of(&actor.tenant)?);
         let leash = revoked.map(|revoked| Leash::new(revoked, request));
         Ok(Who { header: header_of(&actor, false, quota)?, actor, leash })
     }
-}
-
-/// Requests after which a tenant may have more than before. Others leave what the node was told last.
-fn may_take_room(request: &Request) -> bool {
-    *request.method() == Method::POST || *request.method() == Method::PATCH
 }
 
 fn header_of(actor: &Actor, derived: bool, quota: Option<Quota>) -> Result<HeaderValue, Failure> {
@@ -98,14 +103,15 @@ pub async fn admitted(app: &App, token: Option<&str>) -> Option<Known> {
 }
 
 impl Holder {
-    pub fn new(known: Known, request: &Request) -> Option<Holder> {
+    pub fn new(app: &App, known: Known, request: &Request) -> Option<Holder> {
         let Known { actor, revoked } = known;
         let leash = revoked.map(|revoked| Leash::new(revoked, request));
-        Some(Holder { header: header_of(&actor, true, None).ok()?, leash })
+        let quota = app.fleet().quota_of(&actor.tenant).ok()?;
+        Some(Holder { header: header_of(&actor, true, Some(quota)).ok()?, leash })
     }
 }
 
-/// What a sealed right says of itself, before anybody has checked the seal: a sandbox, and the token behind it.
+/// The words of a sealed right about itself, before anybody has checked the seal: a sandbox, and the token behind it.
 #[derive(Debug, Default, PartialEq, Eq, serde::Deserialize)]
 pub struct Claim {
     #[serde(default)]

@@ -32,21 +32,14 @@ impl NodeNumber {
         self.0
     }
 
-    /// The node that made this id, for ids of nodes with a number: the three digits behind the first `-`. An id of a server without a
-    /// number names a node too, by chance: only who knows that all servers have numbers may rely on the answer.
-    pub fn of_id(id: &str) -> Option<NodeNumber> {
-        let (prefix, digits) = id.split_once('-')?;
-        let hexadecimal = |text: &str| text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-        let plain = !prefix.is_empty()
-            && prefix.bytes().all(|byte| byte.is_ascii_lowercase())
-            && digits.len() == 16
-            && hexadecimal(digits);
-        // A build of a template has a UUID: 8, 4, 4, 4 and 12 digits.
-        let uuid = prefix.len() == 8
-            && hexadecimal(prefix)
-            && digits.split('-').map(str::len).eq([4, 4, 4, 12])
-            && digits.split('-').all(hexadecimal);
-        if !plain && !uuid {
+    /// The node that made this id of a kind (`sb-`, `sn-`), for ids of nodes with a number: the three digits behind the prefix. A name may
+    /// look like an id of another kind. An id of a server without a number names a node too, by chance: only who knows that all servers
+    /// have numbers may rely on the answer.
+    pub fn of_id(prefix: &str, id: &str) -> Option<NodeNumber> {
+        let digits = id.strip_prefix(prefix)?;
+        let plain =
+            digits.len() == 16 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        if !plain {
             return None;
         }
         u16::from_str_radix(digits.get(..3)?, 16).ok().map(NodeNumber)
@@ -110,14 +103,12 @@ mod tests {
         for number in [0, 1, 10, 4095] {
             let node = NodeNumber::try_from(number).unwrap();
             let id = SandboxId::from_random(node.mark(u64::MAX));
-            assert_eq!(NodeNumber::of_id(id.as_str()), Some(node));
+            assert_eq!(NodeNumber::of_id("sb-", id.as_str()), Some(node));
             assert_eq!(id.as_str(), format!("sb-{number:03x}fffffffffffff"));
             assert_eq!(node.mark(5) & 0xf_ffff_ffff_ffff, 5);
         }
         let uuid = NodeNumber::try_from(10).unwrap().mark_uuid(u128::MAX);
         assert_eq!(uuid, 0xffff_ffff_00af_ffff_ffff_ffff_ffff_ffff);
-        let uuid = "ffffffff-00af-4fff-bfff-ffffffffffff";
-        assert_eq!(NodeNumber::of_id(uuid).map(NodeNumber::get), Some(10));
         for other in [
             "",
             "sb-",
@@ -127,10 +118,13 @@ mod tests {
             "sb-00A0000000000000",
             "sb-00a00000000000000",
             "-0000000000000000",
+            "web-0000000000000000",
+            "sn-0000000000000000",
+            "ffffffff-00af-4fff-bfff-ffffffffffff",
         ] {
-            assert_eq!(NodeNumber::of_id(other), None, "{other}");
+            assert_eq!(NodeNumber::of_id("sb-", other), None, "{other}");
         }
-        assert_eq!(NodeNumber::of_id("job-00b0000000000000").map(NodeNumber::get), Some(11));
+        assert_eq!(NodeNumber::of_id("sn-", "sn-00b0000000000000").map(NodeNumber::get), Some(11));
     }
 
     #[test]

@@ -48,6 +48,14 @@ impl LargeBodies {
     }
 }
 
+/// The part of the room that a body of this length needs: one whose length was not announced was given room for the largest.
+pub fn shrink(room: Option<OwnedSemaphorePermit>, bytes: usize) -> Option<OwnedSemaphorePermit> {
+    let mut room = room.filter(|_| bytes >= LARGE)?;
+    let spare = room.num_permits().saturating_sub(bytes.div_ceil(PIECE));
+    drop(room.split(spare));
+    Some(room)
+}
+
 fn busy() -> Failure {
     let mut failure = Failure::new(
         StatusCode::SERVICE_UNAVAILABLE,
@@ -73,7 +81,12 @@ mod tests {
         }
         assert_eq!(bodies.room(8 << 20, short).await.expect_err("full").status.as_u16(), 503);
         assert!(bodies.room(LARGE - 1, short).await.expect("always").is_none());
-        held.pop();
+        // A body without an announced length was short, or half as long.
+        assert!(shrink(held.pop(), LARGE - 1).is_none());
+        assert!(bodies.room(8 << 20, short).await.expect("room again").is_some());
+        let half = shrink(held.pop(), 4 << 20);
+        assert_eq!(half.as_ref().map(OwnedSemaphorePermit::num_permits), Some((4 << 20) / PIECE));
+        drop(half);
         assert!(bodies.room(8 << 20, short).await.expect("room again").is_some());
     }
 }

@@ -154,7 +154,7 @@ pub async fn whole_body(body: Body, app: &App) -> Result<WholeBody, Failure> {
         Ok(Ok(collected)) => {
             let bytes = collected.to_bytes();
             memory::was_read(bytes.len());
-            Ok(WholeBody { bytes, _room: room })
+            Ok(WholeBody { _room: bodies::shrink(room, bytes.len()), bytes })
         }
         Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => {
             memory::was_read(most);

@@ -5,10 +5,10 @@
 
 pub use crate::app::App;
 pub use crate::auth::{Known, bearer, identify, is_known, reads_only};
-pub use crate::bodies::WholeBody;
+pub use crate::bodies::{LargeBodies, WholeBody};
 pub use crate::dialects::e2b::{
-    ENVD_TOKEN as E2B_ENVD_TOKEN, KEY_HEADER as E2B_KEY, PORT as E2B_PORT, SANDBOX as E2B_SANDBOX,
-    TRAFFIC_TOKEN as E2B_TRAFFIC_TOKEN, parse_time as parse_e2b_time,
+    BUILT_IN as E2B_BUILT_IN, ENVD_TOKEN as E2B_ENVD_TOKEN, KEY_HEADER as E2B_KEY, PORT as E2B_PORT,
+    SANDBOX as E2B_SANDBOX, TRAFFIC_TOKEN as E2B_TRAFFIC_TOKEN, parse_time as parse_e2b_time,
 };
 pub use crate::errors::{Failure, shorten};
 pub use crate::extract::{idempotency_key, whole_body};

@@ -87,6 +87,11 @@ async fn report(app: &App) -> Result<NodeReport, Failure> {
     let counted = fleet.metrics();
     let owner = Actor::owner();
     let pools = fleet.pools(&owner)?.into_iter();
+    let could_give = tokio::task::spawn_blocking({
+        let fleet = fleet.clone();
+        move || fleet.could_give()
+    });
+    let could_give = could_give.await.map_err(|_| Failure::internal())?;
     let templates = fleet.templates(&owner).await?.into_iter();
     Ok(NodeReport {
         node: fleet.node_number().map(NodeNumber::get),
@@ -103,11 +108,16 @@ async fn report(app: &App) -> Result<NodeReport, Failure> {
             hibernated: counted.hibernated,
         },
         // No setting of this server bounds them; its memory does.
-        limit: None,
+        limit: counted
+            .memory
+            .as_ref()
+            .filter(|memory| memory.available_bytes < memory.keep_free_bytes)
+            .map(|_| counted.creating + counted.running + counted.paused),
         processors: load::processors(),
         memory_bytes: load::host_memory_bytes(),
         memory_available_bytes: counted.memory.as_ref().map(|memory| memory.available_bytes),
         backends: fleet.installed_backends(),
+        guarantees: Some(could_give),
         pools: pools
             .map(|pool| NodePool { template: pool.template, tenant: None, ready: pool.ready })
             .collect(),

@@ -182,6 +182,13 @@ def test_list_asks_for_all_pages() -> None:
     assert second == [*wanted, ("cursor", "c 1")]
 
 
+def test_a_list_without_some_nodes_warns() -> None:
+    headers = {"Paddock-Nodes-Missing": "2, 7"}
+    script = Script(httpx.Response(200, json={"sandboxes": [sandbox(id="sb-1")]}, headers=headers))
+    with pytest.warns(RuntimeWarning, match="2, 7"):
+        assert [item.id for item in Sandbox.list(client=client(script))] == ["sb-1"]
+
+
 def box(script: Script) -> Sandbox:
     script.answers.insert(0, sandbox())
     found = Sandbox.connect("box", client=client(script))

@@ -39,15 +39,33 @@ impl<'a> Cluster<'a> {
         Cluster::start_with(members, &[], &[])
     }
 
+    /// Nodes that are reached by TCP, each with its number in the gateway's list. A node that starts again has another port.
+    pub fn start_by_tcp(members: &'a Members) -> Result<Cluster<'a>> {
+        Cluster::begun(members, &["--listen", "127.0.0.1:0"], &[], |number, node, key| {
+            Ok(format!("{number}={}={key}", node.url()?))
+        })
+    }
+
     /// With more options for each node, and for the gateway.
     pub fn start_with(members: &'a Members, of_nodes: &[&str], of_gateway: &[&str]) -> Result<Cluster<'a>> {
+        Cluster::begun(members, of_nodes, of_gateway, |_, node, key| {
+            Ok(format!("unix:{}={key}", node.socket().display()))
+        })
+    }
+
+    fn begun(
+        members: &'a Members,
+        of_nodes: &[&str],
+        of_gateway: &[&str],
+        name: impl Fn(&str, &Server, &str) -> Result<String>,
+    ) -> Result<Cluster<'a>> {
         let (gateway, callers) = members.split()?;
         let (mut nodes, mut named) = (Vec::new(), Vec::new());
         for (place, caller) in callers.iter().enumerate() {
             let (number, key) = ((place + 1).to_string(), key(caller, "gateway.key")?.display().to_string());
             let options = ["--node", &number, "--gateway-key", &key];
             let node = Server::start_with(caller, &[&options[..], of_nodes].concat())?;
-            named.push(format!("unix:{}={key}", node.socket().display()));
+            named.push(name(&number, &node, &key)?);
             nodes.push(node);
         }
         let mut options: Vec<&str> = named.iter().flat_map(|node| ["--node", node.as_str()]).collect();

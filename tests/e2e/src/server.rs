@@ -146,6 +146,15 @@ impl<'a> Server<'a> {
         running.finish().map(drop)
     }
 
+    /// Its process stops where it is, and keeps its connections. [`Server::goes_on`] ends that.
+    pub fn stands_still(&self) -> Result<()> {
+        self.running.as_ref().context("no server runs")?.signal(Signal::STOP)
+    }
+
+    pub fn goes_on(&self) -> Result<()> {
+        self.running.as_ref().context("no server runs")?.signal(Signal::CONT)
+    }
+
     /// As its owner would: it ends in order, and its sandboxes go on.
     pub fn stop(&mut self) -> Result<()> {
         let running = self.running.take().context("no server runs")?;
@@ -182,6 +191,8 @@ impl<'a> Server<'a> {
 
 impl Drop for Server<'_> {
     fn drop(&mut self) {
+        // A test may have failed while it stood still.
+        let _ = self.goes_on();
         // A test that failed after it had killed the server leaves sandboxes that only a server ends.
         if self.running.is_some() || self.start_again().is_ok() {
             let _ = self.run(["kill", "--all"]);

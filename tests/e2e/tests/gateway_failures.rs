@@ -52,7 +52,7 @@ fn a_node_dies(_: &Caller) -> Result<()> {
     let ids: Vec<String> = (1..=3).map(|number| cluster.create_on(number)).collect::<Result<_>>()?;
     cluster.nodes[1].kill()?;
     let of = |number: usize| format!("/v1/sandboxes/{}", ids[number - 1]);
-    cluster.gateway.api("GET", &of(2), None)?.refused(502, "node_unreachable")?;
+    cluster.gateway.api("GET", &of(2), None)?.refused(503, "node_unreachable")?;
     cluster.gateway.api("GET", &of(1), None)?.expect(200)?;
     // Before the gateway has noticed and after, creates go elsewhere.
     for _ in 0..6 {
@@ -63,6 +63,13 @@ fn a_node_dies(_: &Caller) -> Result<()> {
     let listed = cluster.gateway.api("GET", "/v1/sandboxes", None)?;
     ensure!(listed.head.to_ascii_lowercase().contains("paddock-nodes-missing: 2"), "{}", listed.head);
     assert_eq!(listed.expect(200)?["sandboxes"].as_array().map(Vec::len), Some(8));
+    let shown = cluster.gateway.run(["ps", "--quiet"])?;
+    ensure!(
+        shown.err().contains("not all nodes answered") && shown.err().contains(": 2 ("),
+        "{}",
+        shown.err()
+    );
+    assert_eq!(shown.out().lines().count(), 8);
     // Who has the name cannot be known without it.
     cluster.gateway.api("GET", "/v1/sandboxes/a-name", None)?.refused(503, "node_unreachable")?;
     cluster.nodes[1].start_again()?;
@@ -70,6 +77,13 @@ fn a_node_dies(_: &Caller) -> Result<()> {
     cluster.gateway.api("GET", &of(2), None)?.expect(200)?;
     let listed = cluster.gateway.api("GET", "/v1/sandboxes", None)?;
     ensure!(!listed.head.to_ascii_lowercase().contains("paddock-nodes-missing"), "{}", listed.head);
+    cluster.nodes[1].kill()?;
+    cluster.becomes(2, "away")?;
+    let killed = cluster.gateway.run(["kill", "--all"])?;
+    ensure!(killed.code == 1 && killed.err().contains("not all nodes answered"), "{}", killed.err());
+    cluster.nodes[1].start_again()?;
+    cluster.becomes(2, "ready")?;
+    cluster.gateway.run(["kill", "--all"])?.success()?;
     drop(cluster);
     members.left_nothing()
 }

@@ -143,6 +143,12 @@ fn derived_rights(_: &Caller) -> Result<()> {
         assert_eq!(ask(url, "", "GET", &address, &Value::Null)?.ok()?.text(), "told");
         let cut = &address[..address.len() - 4];
         ask(url, "", "GET", cut, &Value::Null)?.refused(403, "forbidden")?;
+        // A right to a port counts beside a password that is for the program inside. Nothing listens there.
+        let wanted = json!({ "port": 8000, "expires_seconds": 600 });
+        let right = ask(url, &one.bearer(), "POST", &format!("{path}/ports/sign"), &wanted)?.expect(200)?;
+        let right = right["token"].as_str().context("no right")?;
+        let shown = format!("Cookie: paddock_token={right}\r\nAuthorization: Basic eDp5\r\n");
+        ask(url, &shown, "GET", &format!("{path}/ports/8000/"), &Value::Null)?.refused(502, "port_closed")?;
         cluster.gateway.api("DELETE", &format!("/v1/tokens/{}", one.id), None)?.expect(200)?;
         ask(url, "", "GET", &address, &Value::Null)?.refused(403, "forbidden").map(drop)
     })

@@ -34,6 +34,7 @@ mod forks_hostile;
 mod forks_outlive;
 mod gate;
 mod gateway;
+mod gateway_creates;
 mod gateway_failures;
 mod gateway_rights;
 mod gvisor;

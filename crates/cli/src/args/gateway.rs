@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 pub const GATEWAY_HELP: &str = "\
 Examples:
-  paddock gateway --node http://10.0.0.7:7070=node7.key --node http://10.0.0.8:7070=node8.key
+  paddock gateway --node 7=http://10.0.0.7:7070=node7.key --node 8=http://10.0.0.8:7070=node8.key
   paddock gateway --listen 0.0.0.0:443 --tls-cert cert.pem --tls-key key.pem --nodes nodes.toml
   paddock gateway --nodes-dns nodes.example.org:7070 --node-key nodes.key
 
@@ -15,10 +15,11 @@ Each node is a `paddock serve --node NUMBER --gateway-key FILE`. The gateway has
 
 #[derive(Debug, Args)]
 pub struct GatewayArgs {
-    /// A node and the file with its key, as in http://10.0.0.7:7070=node7.key or unix:/run/n7.sock=node7.key; repeatable
-    #[arg(long = "node", value_name = "URL=KEYFILE")]
+    /// A node and the file with its key, as in 7=http://10.0.0.7:7070=node7.key or unix:/run/n7.sock=node7.key; with a number it may have no
+    /// other; repeatable
+    #[arg(long = "node", value_name = "[NUMBER=]URL=KEYFILE")]
     pub nodes: Vec<String>,
-    /// A TOML file of nodes: [[node]] with url, key_file and labels
+    /// A TOML file of nodes: [[node]] with url, key_file, number and labels
     #[arg(long = "nodes", value_name = "FILE")]
     pub nodes_file: Option<PathBuf>,
     /// A name whose every address is a node, looked up each 5 seconds

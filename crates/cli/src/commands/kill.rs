@@ -17,7 +17,7 @@ pub fn execute(args: KillArgs, caller: &mut Caller) -> Result<i32, CommandError>
             }
             false => args.ids,
         };
-        each(&ids, caller, async |id, caller| {
+        let code = each(&ids, caller, async |id, caller| {
             match client.kill(id).await {
                 Ok(sandbox) if args.json => return print(&render::json::line(&sandbox)?, caller),
                 Ok(_) => {}
@@ -33,6 +33,9 @@ pub fn execute(args: KillArgs, caller: &mut Caller) -> Result<i32, CommandError>
             }
             print(&format!("{}\n", render::escape::line(id)), caller)
         })
-        .await
+        .await?;
+        // What the nodes have that did not answer goes on.
+        let all_answered = !args.all || client.missing_nodes().is_empty();
+        Ok(if all_answered { code } else { code.max(1) })
     })
 }

@@ -14,10 +14,24 @@ pub fn with_client<T>(
     let client = Arc::new(client::find(&caller.environment)?);
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ClientError::Runtime)?;
-    let result = runtime.block_on(work(client, caller));
+    let result = runtime.block_on(work(client.clone(), caller));
+    if let Some(text) = without_nodes(&client) {
+        render::error::warning(&text, caller);
+    }
     // A task may still wait for stdin or for the server; the command does not wait for it.
     runtime.shutdown_background();
     result
+}
+
+/// A list of a gateway that is not whole.
+fn without_nodes(client: &Client) -> Option<String> {
+    let missing = client.missing_nodes();
+    (!missing.is_empty()).then(|| {
+        format!(
+            "not all nodes answered, so that what they have is not in this answer: {} (`paddock node ls` says why)",
+            missing.join(", ")
+        )
+    })
 }
 
 /// One after the other; a failure is told and does not stop the rest.

@@ -17,6 +17,12 @@ pub fn hint(hint: &str, caller: &mut Caller) {
     let _ = writeln!(caller.stderr, "{label} {}", escape::line(hint));
 }
 
+/// Something that the caller has to know about an answer that came.
+pub fn warning(text: &str, caller: &mut Caller) {
+    let label = Style::Bold.paint("warning:", caller.colour_on_stderr());
+    let _ = writeln!(caller.stderr, "{label} {}", escape::line(text));
+}
+
 /// The error and its causes in one line.
 pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();

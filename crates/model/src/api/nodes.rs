@@ -67,7 +67,7 @@ pub struct NodeReport {
     pub at_ms: u64,
     /// Sandboxes by state, of all tenants.
     pub live: SandboxCounts,
-    /// The most live sandboxes; absent: no limit is set.
+    /// The most live sandboxes: as many as there are while the host has no memory left for more. Absent: there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
     pub processors: u32,
@@ -78,6 +78,10 @@ pub struct NodeReport {
     pub memory_available_bytes: Option<u64>,
     /// Backends whose parts this host has. `paddock doctor` says whether they work.
     pub backends: Vec<String>,
+    /// Names of guarantees (`require`) that a sandbox could have, for each of those backends. Not all of them can be had together. Absent:
+    /// an older node, which does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guarantees: Option<BTreeMap<String, Vec<String>>>,
     pub pools: Vec<NodePool>,
     /// Names of templates that it has.
     pub templates: Vec<String>,

@@ -11,6 +11,7 @@
 //! flushing. The log is bounded: writers that are faster than the disk wait for it.
 
 mod checkpoint;
+mod create_places;
 mod cursor;
 mod error;
 mod execs;
@@ -32,6 +33,7 @@ mod tokens;
 #[cfg(test)]
 mod tests;
 
+pub use create_places::CreatePlaces;
 pub use cursor::Cursor;
 pub use error::StoreError;
 pub use idempotency::{Begun, Unfinished};

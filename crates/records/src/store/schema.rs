@@ -73,11 +73,16 @@ pub(super) const STEPS: &[&str] = &["
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX template_builds_of ON template_builds (template, created_ms);
     CREATE INDEX template_builds_unfinished ON template_builds (tenant) WHERE finished = 0;
+", "
+    CREATE TABLE create_places (
+        tenant TEXT NOT NULL, key TEXT NOT NULL, node INTEGER NOT NULL, created_ms INTEGER NOT NULL,
+        PRIMARY KEY (tenant, key)
+    ) STRICT, WITHOUT ROWID;
 "];
 
 pub const KNOWN: u32 = STEPS.len() as u32;
 
-const TABLES: [&str; 14] = [
+const TABLES: [&str; 15] = [
     "sandboxes",
     "execs",
     "snapshots",
@@ -92,6 +97,7 @@ const TABLES: [&str; 14] = [
     "secrets",
     "templates",
     "template_builds",
+    "create_places",
 ];
 
 pub fn prepare(path: &Path, connection: &mut Connection) -> Result<(), StoreError> {

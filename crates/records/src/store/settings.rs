@@ -8,6 +8,13 @@ impl Store {
         self.read(|connection| connection.prepare_cached(sql)?.query_row([], |row| row.get(0)))
     }
 
+    /// An id of a living sandbox or of a snapshot that does not begin with these three digits behind its prefix.
+    pub fn id_of_another_node(&self, digits: &str) -> Result<Option<String>, StoreError> {
+        let sql = "SELECT id FROM sandboxes WHERE state != 'ended' AND substr(id, 4, 3) != ?1
+                   UNION ALL SELECT id FROM snapshots WHERE substr(id, 4, 3) != ?1 LIMIT 1";
+        self.read(|connection| connection.prepare(sql)?.query_row([digits], |row| row.get(0)).optional())
+    }
+
     pub fn setting(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
         let sql = "SELECT value FROM settings WHERE key = ?1";
         self.read(|connection| connection.prepare_cached(sql)?.query_row([key], |row| row.get(0)).optional())

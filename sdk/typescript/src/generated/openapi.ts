@@ -2101,13 +2101,20 @@ export interface components {
             at_ms: number;
             /** @description Backends whose parts this host has. `paddock doctor` says whether they work. */
             backends: string[];
+            /**
+             * @description Names of guarantees (`require`) that a sandbox could have, for each of those backends. Not all of them can be had together. Absent:
+             *     an older node, which does not tell.
+             */
+            guarantees?: {
+                [key: string]: string[];
+            } | null;
             /** @description From `--label`. */
             labels: {
                 [key: string]: string;
             };
             /**
              * Format: int64
-             * @description The most live sandboxes; absent: no limit is set.
+             * @description The most live sandboxes: as many as there are while the host has no memory left for more. Absent: there is no limit.
              */
             limit?: number | null;
             /** @description Sandboxes by state, of all tenants. */

@@ -22,7 +22,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Names of E2B's own templates that are the built-in environment here.
-const BUILT_IN: [&str; 3] = ["base", "code-interpreter-v1", "code-interpreter"];
+pub const BUILT_IN: [&str; 3] = ["base", "code-interpreter-v1", "code-interpreter"];
 /// Until it is built, the built-in environment stands in for it: the host's /usr has what its programs use.
 const REPLACED_UNTIL_BUILT: &str = BUILT_IN[0];
 /// Where the home directory of E2B's user leads to in the built-in environment.

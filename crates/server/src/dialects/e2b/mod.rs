@@ -70,6 +70,7 @@ use crate::errors::Failure;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 
+pub use create::BUILT_IN;
 pub use data_plane::{
     ENVD_TOKEN, PORT, ROUTE_NAME, SANDBOX, TRAFFIC_TOKEN, answer as data_plane, is_for_named, is_for_sandbox,
     named,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json as json_module
 import os
 import threading
+import warnings
 import weakref
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Iterator, Callable, Dict, List, Mapping, Optional, Tuple, Union
@@ -145,6 +146,13 @@ class Client:
                 f"{method} {path} was answered with something else than a JSON object: {answer.text[:200]!r}",
                 status=answer.status_code,
                 hint="is PADDOCK_URL the address of a Paddock server?",
+            )
+        missing = answer.headers.get("paddock-nodes-missing")
+        if missing:
+            warnings.warn(
+                f"not all nodes behind the gateway answered, so that what they have is missing: {missing}",
+                RuntimeWarning,
+                stacklevel=2,
             )
         return body
 
