@@ -297,6 +297,7 @@ pub const IN_A_REPOSITORY: &[(&str, Node, &str)] = &[
 
 /// Where a repository that is made inside stands on the host until the sandbox ends.
 pub const NEW_REPOSITORY: &str = ".git/paddock-new-repository";
+    ("objects/info/alternates", File, "further places of the host that git takes objects from"),
 
 /// Further names in `.git` that a shield marks: git runs commands from there when a rebase goes on. An empty stand-in
 /// would make git believe that a rebase is under way.
@@ -340,7 +341,10 @@ fn reason_in_git(parts: &[&str]) -> Option<&'static str> {
     let Some((first, _)) = parts.split_first() else {
         return Some("a repository: git runs what its settings and hooks name");
     };
-    let held = IN_A_REPOSITORY.iter().find(|(name, _, _)| name == first).map(|(_, _, reason)| *reason);
+    let path = parts.join("/");
+    let is_at_or_below =
+        |name: &str| path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let held = IN_A_REPOSITORY.iter().find(|(name, _, _)| is_at_or_below(name)).map(|(_, _, reason)| *reason);
     held.or_else(|| {
         TOLD_IN_A_REPOSITORY.contains(first).then_some("git runs commands in it when a rebase goes on")
     })
