@@ -147,6 +147,9 @@ pub const PROTECTED: &[Protected] = &[
     present(".helix", Directory, "settings that name language servers"),
     present(".nova", Directory, "tasks that the editor runs"),
     present(".exrc", File, VIM),
+    // Read as .exrc is, where `exrc` is set; a home directory has them besides.
+    present(".vimrc", File, VIM),
+    present(".gvimrc", File, VIM),
     present(".nvimrc", File, VIM),
     present(".nvim.lua", File, VIM),
     present(".lvimrc", File, VIM),
@@ -272,6 +275,7 @@ pub const PROTECTED: &[Protected] = &[
     home(".gitconfig", File, "names programs that git runs"),
     home(".hgrc", File, "Mercurial's hooks and extensions"),
     home(".vimrc", File, VIM),
+    home(".gvimrc", File, VIM),
     home(".vim", Directory, VIM),
     home(".emacs", File, "Emacs evaluates it"),
     home(".emacs.d", Directory, "Emacs evaluates it"),
@@ -293,11 +297,11 @@ pub const IN_A_REPOSITORY: &[(&str, Node, &str)] = &[
     ("info", Directory, "which files git hands to the programs of its settings"),
     ("modules", Directory, "repositories of submodules, with settings and hooks of their own"),
     ("worktrees", Directory, "where other working trees take settings and hooks from"),
+    ("objects/info/alternates", File, "further places of the host that git takes objects from"),
 ];
 
 /// Where a repository that is made inside stands on the host until the sandbox ends.
 pub const NEW_REPOSITORY: &str = ".git/paddock-new-repository";
-    ("objects/info/alternates", File, "further places of the host that git takes objects from"),
 
 /// Further names in `.git` that a shield marks: git runs commands from there when a rebase goes on. An empty stand-in
 /// would make git believe that a rebase is under way.
@@ -364,7 +368,9 @@ mod tests {
 
     #[test]
     fn names_are_relative_plain_and_named_once() {
-        let distinct: BTreeSet<_> = PROTECTED.iter().map(|entry| entry.name).collect();
+        // A name may be held more strictly in a home directory.
+        let distinct: BTreeSet<_> =
+            PROTECTED.iter().map(|entry| (entry.name, entry.scope == Scope::Home)).collect();
         assert_eq!(distinct.len(), PROTECTED.len());
         for entry in PROTECTED {
             let name = entry.name;
@@ -387,6 +393,9 @@ mod tests {
             "deep/sitecustomize.py",
             "AGENTS.md",
             "mise.toml",
+            "project/.vimrc",
+            ".gvimrc",
+            ".git/objects/info/alternates",
             ".git/rebase-merge/git-rebase-todo",
         ] {
             assert!(reason(path).is_some(), "{path}");
