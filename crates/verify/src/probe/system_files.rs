@@ -77,7 +77,7 @@ fn lock_all(files: &[&str]) -> Finding {
         }
         // Devices of another kernel may take no locks at all.
         if error.raw_os_error() != Some(libc::ENOLCK) {
-            return Finding::of(Err::<(), _>(error), *path);
+            return Finding::of(Err::<(), _>(error), path);
         }
     }
     Finding::new(Outcome::Hidden, format!("{locked} files, no lock of others"))
