@@ -84,6 +84,8 @@ class Document:
                 return self.tell(block.line, f"what prepares the block exits with {code}: {' / '.join(output)}")
         if block.skip:
             return self.skip(f"docs: {self.shown}:{block.line} is not run: {block.skip}")
+        if block.shown and block.kind in ("console", "python"):
+            return self.tell(block.line, f"it can be run, and a directive says that it is only shown: {block.shown}")
         if block.kind == "file":
             directory = self.shell.run("pwd")[1][0]
             with open(os.path.join(directory, block.name), "w", encoding="utf-8") as file:

@@ -165,6 +165,9 @@ pub struct Guarantees {
     /// others use them nor share locks with others. On, too, if there are no such files inside.
     #[serde(default)]
     pub system_inodes: Isolation,
+    /// The same for devices (/dev/null, /dev/urandom, ...).
+    #[serde(default)]
+    pub device_inodes: Isolation,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<Capability>,
     /// The capabilities of Linux that root inside has over the sandbox's own files and ids, by the kernel's names. Empty: none, as

@@ -147,6 +147,9 @@ pub const PROTECTED: &[Protected] = &[
     present(".helix", Directory, "settings that name language servers"),
     present(".nova", Directory, "tasks that the editor runs"),
     present(".exrc", File, VIM),
+    // Read as .exrc is, where `exrc` is set; a home directory has them besides.
+    present(".vimrc", File, VIM),
+    present(".gvimrc", File, VIM),
     present(".nvimrc", File, VIM),
     present(".nvim.lua", File, VIM),
     present(".lvimrc", File, VIM),
@@ -272,6 +275,7 @@ pub const PROTECTED: &[Protected] = &[
     home(".gitconfig", File, "names programs that git runs"),
     home(".hgrc", File, "Mercurial's hooks and extensions"),
     home(".vimrc", File, VIM),
+    home(".gvimrc", File, VIM),
     home(".vim", Directory, VIM),
     home(".emacs", File, "Emacs evaluates it"),
     home(".emacs.d", Directory, "Emacs evaluates it"),
@@ -293,6 +297,7 @@ pub const IN_A_REPOSITORY: &[(&str, Node, &str)] = &[
     ("info", Directory, "which files git hands to the programs of its settings"),
     ("modules", Directory, "repositories of submodules, with settings and hooks of their own"),
     ("worktrees", Directory, "where other working trees take settings and hooks from"),
+    ("objects/info/alternates", File, "further places of the host that git takes objects from"),
 ];
 
 /// Where a repository that is made inside stands on the host until the sandbox ends.
@@ -340,7 +345,10 @@ fn reason_in_git(parts: &[&str]) -> Option<&'static str> {
     let Some((first, _)) = parts.split_first() else {
         return Some("a repository: git runs what its settings and hooks name");
     };
-    let held = IN_A_REPOSITORY.iter().find(|(name, _, _)| name == first).map(|(_, _, reason)| *reason);
+    let path = parts.join("/");
+    let is_at_or_below =
+        |name: &str| path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let held = IN_A_REPOSITORY.iter().find(|(name, _, _)| is_at_or_below(name)).map(|(_, _, reason)| *reason);
     held.or_else(|| {
         TOLD_IN_A_REPOSITORY.contains(first).then_some("git runs commands in it when a rebase goes on")
     })
@@ -360,7 +368,9 @@ mod tests {
 
     #[test]
     fn names_are_relative_plain_and_named_once() {
-        let distinct: BTreeSet<_> = PROTECTED.iter().map(|entry| entry.name).collect();
+        // A name may be held more strictly in a home directory.
+        let distinct: BTreeSet<_> =
+            PROTECTED.iter().map(|entry| (entry.name, entry.scope == Scope::Home)).collect();
         assert_eq!(distinct.len(), PROTECTED.len());
         for entry in PROTECTED {
             let name = entry.name;
@@ -383,6 +393,9 @@ mod tests {
             "deep/sitecustomize.py",
             "AGENTS.md",
             "mise.toml",
+            "project/.vimrc",
+            ".gvimrc",
+            ".git/objects/info/alternates",
             ".git/rebase-merge/git-rebase-todo",
         ] {
             assert!(reason(path).is_some(), "{path}");

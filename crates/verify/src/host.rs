@@ -51,6 +51,8 @@ const SETTINGS_OF_GIT: &str = "[core]\n\thooksPath = tools/hooks\n[include]\n\tp
 
 /// Files that every sandbox without an image has of the host.
 pub const USED_BY_ALL: [&str; 3] = ["/usr/bin/env", "/etc/ld.so.cache", "/usr/bin/sh"];
+/// Devices that every sandbox has.
+pub const DEVICES_OF_ALL: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
 pub struct Host {
     pub as_root: bool,
@@ -69,7 +71,7 @@ pub struct Host {
     _usage: Usage,
 }
 
-/// Locks on files that all have, and a thread that opens them as long as this lives.
+/// Locks on files and devices that all have, and a thread that opens them as long as this lives.
 struct Usage {
     _locks: Vec<File>,
     over: Option<std::sync::mpsc::Sender<()>>,
@@ -78,7 +80,8 @@ struct Usage {
 
 impl Usage {
     fn begin() -> Usage {
-        let files = USED_BY_ALL.iter().filter_map(|path| File::open(path).ok());
+        let all = || USED_BY_ALL.iter().chain(&DEVICES_OF_ALL);
+        let files = all().filter_map(|path| File::open(path).ok());
         // If another run of the suite holds one, that does as well.
         let try_lock = |file: &File| {
             let _ = rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive);
@@ -88,7 +91,7 @@ impl Usage {
         let thread = std::thread::spawn(move || {
             let pause = std::time::Duration::from_millis(20);
             while ended.recv_timeout(pause) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
-                for path in USED_BY_ALL {
+                for path in all() {
                     drop(File::open(path));
                 }
             }

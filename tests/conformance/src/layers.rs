@@ -21,7 +21,11 @@ const fn case(without: &'static str, who: Who, attacks: &'static [&'static str])
 }
 
 pub const CASES: &[Case] = &[
-    case("own-inodes", Who::Root, &["C20-watch-system", "C20-lock-system"]),
+    case(
+        "own-inodes",
+        Who::Root,
+        &["C20-watch-system", "C20-lock-system", "C20-watch-devices", "C20-lock-devices"],
+    ),
     case("network-namespace", Who::Root, &["D1-interfaces", "D2-loopback", "D3-abstract"]),
     case("ipc-namespace", Who::Root, &["A22-host-ipc"]),
     case("uts-namespace", Who::Root, &["F3-hostname"]),

@@ -19,9 +19,11 @@ fn help_and_other_tools_words_lead_somewhere(caller: &Caller) -> Result<()> {
         ensure!(said.exited(2)?.err().contains(&format!("did you mean `paddock {ours}")), "{}", said.err());
     }
     ensure!(run(&["creat"])?.err().contains("'create'"), "a slip of the finger is not understood");
-    for group in
-        ["token", "pool", "volume", "job", "template", "snapshot", "audit", "script", "resource", "context"]
-    {
+    let groups = [
+        "token", "pool", "volume", "job", "template", "snapshot", "audit", "script", "resource", "context",
+        "secret", "server", "node",
+    ];
+    for group in groups {
         let help = run(&[group, "--help"])?.success()?;
         ensure!(help.contains("Example") && help.contains(&format!("paddock {group} ")), "{group}: {help}");
     }

@@ -14,6 +14,7 @@ for_both_callers!(
     what_is_writable,
     no_descriptor_is_inherited,
     what_others_do_with_programs_of_the_host_is_not_seen,
+    what_others_do_with_devices_is_not_seen,
 );
 
 fn nothing_of_the_hosts_environment(caller: &Caller) -> Result<()> {
@@ -191,5 +192,56 @@ print(others, seen(own), [locked(place) for place in places[1:]])";
     let finished = running.finish()?;
     ensure!(finished.success()?.ends_with("False True [False, False]\n"), "{}", finished.out());
     drop(locks);
+    Ok(())
+}
+
+/// As root each sandbox has nodes of its own; an ordinary user's have the host's, and say so.
+fn what_others_do_with_devices_is_not_seen(caller: &Caller) -> Result<()> {
+    let guarantees = caller.run(["--json", "--", "true"])?.json()?["guarantees"].clone();
+    assert_eq!(guarantees["device_inodes"], if caller.is_root { "on" } else { "absent" });
+    let told = guarantees["weaknesses"].to_string().contains("devices (/dev/null");
+    assert_eq!(told, !caller.is_root, "{guarantees}");
+    let program = "\
+import os
+for name in ('null', 'zero', 'full', 'random', 'urandom', 'tty'):
+    found = os.stat('/dev/' + name)
+    print(name, os.major(found.st_rdev), os.minor(found.st_rdev), oct(found.st_mode), found.st_dev, found.st_ino)
+assert os.read(os.open('/dev/zero', os.O_RDONLY), 3) == bytes(3) and len(os.urandom(3)) == 3
+assert os.write(os.open('/dev/null', os.O_WRONLY), b'x') == 1 and os.read(os.open('/dev/random', os.O_RDONLY), 1)
+try:
+    os.write(os.open('/dev/full', os.O_WRONLY), b'x')
+except OSError as error:
+    print(error.errno)";
+    let see = || caller.run(["--", "python3", "-c", program])?.success();
+    let (one, other) = (see()?, see()?);
+    let forms = |seen: &str| -> Vec<String> {
+        seen.lines().map(|line| line.split(' ').take(4).collect::<Vec<_>>().join(" ")).collect()
+    };
+    let expected = [
+        "null 1 3 0o20666",
+        "zero 1 5 0o20666",
+        "full 1 7 0o20666",
+        "random 1 8 0o20666",
+        "urandom 1 9 0o20666",
+        "tty 5 0 0o20666",
+        "28",
+    ];
+    assert_eq!(forms(&one), expected, "{one}");
+    let places = |seen: &str| -> Vec<String> {
+        seen.lines()
+            .filter_map(|line| line.split_once(" 0o20666 "))
+            .map(|(_, place)| place.to_string())
+            .collect()
+    };
+    let host = {
+        use std::os::unix::fs::MetadataExt;
+        let found = std::fs::metadata("/dev/null")?;
+        format!("{} {}", found.dev(), found.ino())
+    };
+    assert_eq!(places(&one).contains(&host), !caller.is_root, "{one} {host}");
+    ensure!(
+        !caller.is_root || places(&one).iter().all(|place| !places(&other).contains(place)),
+        "{one}{other}"
+    );
     Ok(())
 }

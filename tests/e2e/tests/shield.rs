@@ -2,6 +2,7 @@
 //! things.
 
 use crate::workspace::{listing, repository};
+use crate::workspace_repository::{MAKE_SUBMODULE, the_submodule_runs_nothing};
 use anyhow::{Context, Result, ensure};
 use paddock_e2e::{Caller, Finished, Invocation, Outside, Terminal, for_both_callers};
 use rustix::process::Signal;
@@ -14,6 +15,7 @@ for_both_callers!(
     what_changed_is_told,
     what_can_run_code_is_told_first,
     an_agent_may_commit_and_plant_nothing,
+    a_submodule_of_the_agents_runs_nothing,
     a_repository_that_was_made_is_told,
     the_patch_is_one_that_git_applies,
     keys_of_the_agent_stay_outside,
@@ -197,6 +199,7 @@ fn an_agent_may_commit_and_plant_nothing(caller: &Caller) -> Result<()> {
         "mkdir -p .git/worktrees/x && echo x > .git/worktrees/x/commondir",
         "echo '* filter=x' > .git/info/attributes",
         "echo x > .git/config.worktree",
+        "echo /etc > .git/objects/info/alternates",
     ];
     let lines: String =
         attempts.iter().map(|line| format!("({line}) 2>/dev/null && echo 'possible: {line}'\n")).collect();
@@ -223,6 +226,17 @@ fn an_agent_may_commit_and_plant_nothing(caller: &Caller) -> Result<()> {
     std::fs::write(linked.join(".git"), "gitdir: ../repository/.git/worktrees/x\n")?;
     caller.own_all(&linked)?;
     script(caller, &linked, &["--allow-commit"], "true")?.refused(&["lies elsewhere", "--allow-commit"])
+}
+
+fn a_submodule_of_the_agents_runs_nothing(caller: &Caller) -> Result<()> {
+    let (directory, _) = repository(caller)?;
+    let finished = script(caller, &directory, &["--allow-commit"], MAKE_SUBMODULE)?;
+    finished.success()?;
+    ensure!(finished.err().contains("!+  nested/.git"), "{}", finished.err());
+    the_submodule_runs_nothing(caller, &directory)?;
+    let plain = caller.directory("plain")?;
+    script(caller, &plain, &[], &format!("git init -q . && {MAKE_SUBMODULE}"))?.success()?;
+    the_submodule_runs_nothing(caller, &plain)
 }
 
 fn a_repository_that_was_made_is_told(caller: &Caller) -> Result<()> {

@@ -169,13 +169,38 @@ fn a_repository_can_be_made_where_there_is_none(caller: &Caller) -> Result<()> {
     all_fail(caller, &directory, &[], &["echo x >> .git/config", "mkdir -p .git/hooks"])
 }
 
+/// A repository in a repository, in which git would run a program. The program is started in `nested`.
+pub const MAKE_SUBMODULE: &str = "git init -q -b trunk nested && git -C nested -c user.name=T -c user.email=t@example.org commit -q --allow-empty -m below && \
+                                  git -C nested config core.fsmonitor 'touch ../planted; false' && git add nested && \
+                                  git -c user.name=T -c user.email=t@example.org commit -q -m submodule";
+
+/// Precondition: `nested` was made by [`MAKE_SUBMODULE`], and the sandbox has ended.
+pub fn the_submodule_runs_nothing(caller: &Caller, directory: &Path) -> Result<()> {
+    let git = "git() { command git -c safe.directory='*' \"$@\"; }";
+    let look = format!(
+        "{git}; git status && git diff && git checkout -q -f HEAD && git status && git ls-files --stage nested"
+    );
+    let seen = caller.shell(directory, &look)?.success()?;
+    ensure!(seen.contains("160000"), "it is no submodule: {seen}");
+    ensure!(!directory.join("planted").exists(), "git on the host ran the work's program");
+    ensure!(
+        caller.shell(directory, &format!("{git}; git -C nested log --format=%s"))?.success()? == "below\n"
+    );
+    let again = format!("{git}; git -C nested config core.fsmonitor 'touch ../planted; false'; git status");
+    caller.shell(directory, &again)?.success()?;
+    ensure!(directory.join("planted").exists(), "the control: git does not run it at all");
+    Ok(())
+}
+
 fn a_killed_run_leaves_no_hooks(caller: &Caller) -> Result<()> {
     let directory = caller.directory("plain")?;
-    let script = format!("{MAKE}; sleep 600");
+    let script = format!(
+        "{{ {MAKE}; }} && rm -f .git/hooks/* && git config --unset core.fsmonitor && {MAKE_SUBMODULE} && echo all; sleep 600"
+    );
     let mut running = caller
         .start_run(["--workspace", &directory.display().to_string(), "--", "sh", "-c", &script])?
         .start()?;
-    running.wait_for("inside")?;
+    running.wait_for("all")?;
     running.signal(rustix::process::Signal::KILL)?;
     running.finish()?.exited(128 + libc::SIGKILL)?;
     // The next run waits for the remains of the first one, and cleans up.
@@ -185,8 +210,8 @@ fn a_killed_run_leaves_no_hooks(caller: &Caller) -> Result<()> {
     }
     ensure!(!directory.join(".git/paddock-new-repository").exists(), "it is still there");
     ensure!(!directory.join(".git/hooks").exists(), "a hook was planted");
-    assert_eq!(caller.shell(&directory, "git log --format=%s")?.success()?, "inside\n");
-    Ok(())
+    assert_eq!(caller.shell(&directory, "git log --format=%s")?.success()?, "submodule\ninside\n");
+    the_submodule_runs_nothing(caller, &directory)
 }
 
 fn git_is_not_confused_by_stand_ins(caller: &Caller) -> Result<()> {

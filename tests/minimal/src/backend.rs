@@ -61,6 +61,7 @@ impl Backend for Minimal {
             landlock_abi: LandlockLevel(0),
             time_namespace: Isolation::Absent,
             system_inodes: Isolation::Absent,
+            device_inodes: Isolation::Absent,
             capabilities: Vec::new(),
             root_capabilities: Vec::new(),
             become_root: false,

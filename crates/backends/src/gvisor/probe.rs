@@ -35,6 +35,7 @@ pub fn guarantees(state: &Path, spec: &Spec) -> Guarantees {
         // The sentry's clocks begin with it.
         time_namespace: Isolation::On,
         system_inodes: Isolation::On,
+        device_inodes: Isolation::On,
         capabilities: Vec::new(),
         root_capabilities: Vec::new(),
         become_root: false,

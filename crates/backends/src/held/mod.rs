@@ -10,7 +10,7 @@
 mod git;
 mod scan;
 
-pub use git::{fuzz_git_settings, setting as git_setting};
+pub use git::{LARGEST_INDEX, fuzz_git_settings, is_plain_index, read_bounded, setting as git_setting};
 
 use paddock_model::Workspace;
 use paddock_model::protected::{Held, Node, PROTECTED, find_anywhere};

@@ -202,3 +202,12 @@ fn a_repository_that_a_file_leads_to_is_held() {
     place.holds("store/sub.git");
     place.holds("sub/.git");
 }
+
+#[test]
+fn submodules_of_a_split_index_are_held() {
+    let place = Place::new();
+    let entry = "160000,1234567890123456789012345678901234567890,libs/absent";
+    place.git(&["update-index", "--add", "--cacheinfo", entry]);
+    place.git(&["update-index", "--split-index"]);
+    place.holds("libs/absent");
+}

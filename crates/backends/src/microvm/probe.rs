@@ -38,6 +38,7 @@ pub fn guarantees(state: &Path, spec: &Spec) -> Guarantees {
         landlock_abi: LandlockLevel(0),
         time_namespace: Isolation::On,
         system_inodes: Isolation::On,
+        device_inodes: Isolation::On,
         capabilities: vec![
             Capability::PreparedMemory,
             Capability::RunningCopies,

@@ -3,7 +3,7 @@
 
 use super::mounts::inodes;
 use super::passed::Passed;
-use super::{anchor, disk, link, mounts, root, seccomp, sudo, workspace};
+use super::{anchor, devices, disk, link, mounts, root, seccomp, sudo, workspace};
 use crate::error::{CreateError, HostStep};
 use crate::fence::Raised;
 use crate::handover::Handover;
@@ -340,7 +340,11 @@ impl<'a> Begun<'a> {
         // The work of a zygote's sandbox cannot make any all the same: its filter and its ids forbid it.
         let namespaces = if shelters { 2 * slot::SLOTS } else { 0 };
         if between.is_none() {
-            steps.push(root::kernel(spec, namespaces));
+            let mut kernel = root::kernel(spec, namespaces);
+            if let Step::Kernel(plan) = &mut kernel {
+                devices::make_own(plan, &mut passed)?;
+            }
+            steps.push(kernel);
         }
         let mut plan = plan(spec, identity, &hierarchies, entrances.len(), root, steps);
         plan.become_root = become_root;

@@ -4,6 +4,7 @@
 //! - [`create`]: the order in which a fence goes up
 //! - [`seccomp`]: the allow-list
 //! - [`root`], [`mounts`], [`workspace`]: the files that are seen inside; [`passed`]: how the guest gets them
+//! - [`devices`]: nodes of the sandbox's own
 //! - [`overlay`]: the root over an image, where the guest cannot make it itself
 //! - [`link`]: the way out of a sandbox with network rules
 //! - [`disk`]: where the work's writes are kept
@@ -16,6 +17,7 @@
 
 mod anchor;
 pub(crate) mod create;
+pub(crate) mod devices;
 mod disk;
 mod fence;
 pub(crate) mod link;

@@ -12,7 +12,7 @@ pub struct Passed {
     pub made_by_root: bool,
 }
 
-/// One message of the kernel carries at most 253 descriptors; a few are the cgroups'.
+/// One message of the kernel carries at most 253 descriptors; a few are the cgroups', six are devices.
 const MOST_DESCRIPTORS: usize = 200;
 
 impl Passed {
@@ -30,6 +30,12 @@ impl Passed {
         }
         self.descriptors.push(descriptor);
         Ok(self.descriptors.len() - 1)
+    }
+
+    /// There is always room for these.
+    pub fn add_device(&mut self, device: OwnedFd) -> usize {
+        self.descriptors.push(device);
+        self.descriptors.len() - 1
     }
 
     pub fn into_descriptors(self) -> Vec<OwnedFd> {

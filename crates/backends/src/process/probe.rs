@@ -55,6 +55,7 @@ pub fn guarantees(spec: &Spec) -> Guarantees {
         time_namespace: if has_time_namespace() { Isolation::On } else { Isolation::Absent },
         // The guest says where it cannot make them.
         system_inodes: Isolation::On,
+        device_inodes: if super::devices::can_be_own() { Isolation::On } else { Isolation::Absent },
         capabilities: vec![Capability::MadeAhead],
         root_capabilities: root_rights::capabilities(spec),
         become_root: root_rights::becomes_root(spec),
@@ -110,6 +111,12 @@ pub fn weaknesses(g: &Guarantees) -> Vec<String> {
         g.become_root,
         "the user inside becomes root by `sudo`, without a password: code that runs as it has all that root of this sandbox has. Its \
          commands of root show in the timeline under the exec that ran `sudo`, and have no entry of their own",
+    );
+    note(
+        g.device_inodes == Isolation::Absent,
+        "devices (/dev/null, /dev/urandom and their like) have the host's own inodes here, since only root of the host can make others: inotify \
+         tells the code inside when anybody opens one, and locks on them are shared with the host and with other sandboxes; a server of \
+         root has neither",
     );
     note(g.pids_limit == LimitKind::None, "the number of processes is not limited");
     note(g.seccomp == Isolation::Absent, "this kernel cannot filter system calls");

@@ -30,7 +30,7 @@ const HOST_ETC: [&str; 10] = [
     "matplotlibrc",
 ];
 
-const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+pub const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
 /// Files about the host that every user can read. Files that only the host's root can read need no cover: no process
 /// inside is that root.

@@ -16,6 +16,7 @@ use crate::shared::identity::Identity;
 use crate::shared::new_repository;
 use crate::shared::placeholder::Placeholder;
 use crate::shared::slot::Slot;
+use crate::shared::written_repositories::Before;
 use paddock_model::protected::{self, IN_A_REPOSITORY, Node};
 use paddock_model::{Root, Workspace};
 use paddock_protocol::{NodeKind, ProtectedPath, Step};
@@ -36,6 +37,8 @@ pub struct Survey {
     absent: Vec<Absent>,
     /// True if the work may make a repository where there is none.
     new_repository: bool,
+    /// Set if the work can write to a repository that is there, or make one.
+    before: Option<Before>,
     /// Stand-ins of other sandboxes: they become ours too, so that the last one removes them.
     shared: Vec<Placeholder>,
     /// Limits of the protection that the caller should know.
@@ -80,6 +83,7 @@ pub fn survey(workspace: &Workspace, found: held::Found, slot: &Slot) -> Result<
         covered: BTreeSet::new(),
         absent: Vec::new(),
         new_repository: false,
+        before: None,
         shared: Vec::new(),
         notes: Vec::new(),
     };
@@ -95,6 +99,9 @@ pub fn survey(workspace: &Workspace, found: held::Found, slot: &Slot) -> Result<
             true => survey.make_room(&root)?,
             false => survey.add(&root, name, node, &others)?,
         }
+    }
+    if survey.new_repository || survey.allows_commits() {
+        survey.before = Some(Before::of(&survey.directory, &survey.writable, &survey.covered));
     }
     Ok(survey)
 }
@@ -113,6 +120,11 @@ fn content_of(name: &Path) -> &'static str {
 }
 
 impl Survey {
+    /// True if all of `.git` is writable but for the names by which git runs code.
+    fn allows_commits(&self) -> bool {
+        self.covered.contains(".git/config") && !self.covered.contains(".git")
+    }
+
     fn add(
         &mut self,
         root: &OwnedFd,
@@ -165,20 +177,37 @@ impl Survey {
     pub fn intended(&self) -> Vec<Placeholder> {
         let intended = |path: &Path| Placeholder::intended(self.directory.join(path)).with(content_of(path));
         let absent = self.absent.iter().map(|absent| intended(&absent.path));
-        let room = self.new_repository.then(|| intended(new_repository::place()));
-        absent.chain(room).chain(self.shared.iter().cloned()).collect()
+        let room = self.new_repository.then(|| self.with_task(intended(new_repository::place())));
+        absent.chain(room).chain(self.commits()).chain(self.shared.iter().cloned()).collect()
+    }
+
+    fn with_task(&self, room: Placeholder) -> Placeholder {
+        match &self.before {
+            Some(before) => room.before(before.clone()),
+            None => room,
+        }
+    }
+
+    /// The task for the end, where the repository is there.
+    fn commits(&self) -> Option<Placeholder> {
+        self.before
+            .as_ref()
+            .filter(|_| !self.new_repository)
+            .map(|before| Placeholder::of_commits(before.clone()))
     }
 
     /// Makes the stand-ins. If a step fails, `placeholders` names those that were made.
     pub fn make(&self, placeholders: &mut Vec<Placeholder>) -> Result<(), CreateError> {
         placeholders.clear();
         placeholders.extend(self.shared.iter().cloned());
+        placeholders.extend(self.commits());
         for absent in &self.absent {
             let path = self.directory.join(&absent.path);
             if self.new_repository && absent.path == Path::new(".git") {
                 let made = make_repository(&absent.parent, &path, self.owner);
-                placeholders
-                    .extend(made.host(|| format!("make room for a repository in {}", path.display()))?);
+                let [git, room] =
+                    made.host(|| format!("make room for a repository in {}", path.display()))?;
+                placeholders.extend([git, self.with_task(room)]);
                 continue;
             }
             let content = content_of(&absent.path);

@@ -12,7 +12,7 @@
 //! - [`head_start`]: a child that waits for its sandbox, so that the sandbox need not wait for it
 //! - [`way_in`]: the way of a process from outside into a sandbox
 //! - [`placeholder`]: stand-ins for protected names that do not exist; [`new_repository`]: a repository that the work made where the
-//!   workspace had none
+//!   workspace had none; [`written_repositories`]: those that it could write to are made harmless
 //! - [`lasting`], [`adopt`]: the parts that outlive the engine, and how the next engine takes them over
 //! - [`fence`]: the fence that the host's kernel makes, and its end; [`janitor`]: cleans up when the engine is killed
 //! - [`kernel`]: facts about the host's kernel
@@ -40,6 +40,7 @@ pub(crate) mod slot;
 pub(crate) mod user_namespace;
 pub(crate) mod way_in;
 pub(crate) mod weaken;
+pub(crate) mod written_repositories;
 
 pub use cgroups::{Keeping as KeepsCgroups, MemoryRoom, memory_room};
 pub use claim::{Claim, StateClaim};

@@ -4,13 +4,14 @@
 //! stands in the place of `.git` inside alone: on the host, `.git` has no HEAD. When nothing runs inside any more, commits, branches and
 //! the index go where they belong. Hooks and settings do not: the settings are written anew.
 
+use super::written_repositories::set_bad_index_aside;
 use crate::held::git_setting;
 use paddock_model::protected::NEW_REPOSITORY;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, renameat, statat, unlinkat};
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
 use std::io::{Read, Result, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 
@@ -42,22 +43,23 @@ pub fn has_room(workspace: &Path, held_by_others: &BTreeSet<PathBuf>) -> bool {
 /// Takes over the repository that was made, and removes the rest. An error leaves less of a repository, and never one
 /// with hooks.
 ///
-/// Precondition: nothing runs in the sandbox any more.
+/// Precondition: nothing runs in the sandbox any more, and repositories below the workspace were looked at.
 pub fn finish(room: &Path) {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let Some(parent) = room.parent() else { return };
     let Ok(git) = rustix::fs::open(parent, flags, Mode::empty()) else { return };
     let Ok(made) = openat(&git, NAME, flags, Mode::empty()) else { return };
-    let _ = take_over(&git, &made, room);
+    let _ = take_over(&git, &made);
     let _ = empty(&made);
 }
 
-fn take_over(git: &OwnedFd, made: &OwnedFd, room: &Path) -> Result<()> {
+fn take_over(git: &OwnedFd, made: &OwnedFd) -> Result<()> {
     let Some(head) = head(made) else { return Ok(()) };
     for name in [c"objects", c"refs"] {
         open_directory(made.as_fd(), name)?;
     }
-    let settings = settings(made, room)?;
+    let settings = settings(made)?;
+    set_bad_index_aside(made, Some(&settings))?;
     // Further places of objects, and caches that git makes again.
     let objects = open_directory(made.as_fd(), c"objects")?;
     if let Ok(info) = open_directory(objects.as_fd(), c"info") {
@@ -92,10 +94,11 @@ fn head(made: &OwnedFd) -> Option<String> {
 
 /// The settings of a new repository. Only the storage of objects and branches is taken from the old ones, by known
 /// words.
-fn settings(made: &OwnedFd, room: &Path) -> Result<String> {
+pub fn settings(made: &OwnedFd) -> Result<String> {
+    let config = PathBuf::from(format!("/proc/self/fd/{}/config", made.as_raw_fd()));
     let known = |key: &str, words: &[&'static str]| {
         let value = match is_file(made.as_fd(), c"config") {
-            true => git_setting(&room.join("config"), "extensions", key),
+            true => git_setting(&config, "extensions", key),
             false => None,
         };
         value.and_then(|value| words.iter().find(|word| **word == value).copied())
@@ -112,7 +115,7 @@ fn settings(made: &OwnedFd, room: &Path) -> Result<String> {
     Ok(text)
 }
 
-fn write_new(directory: &OwnedFd, name: &CStr, content: &[u8]) -> Result<()> {
+pub fn write_new(directory: &OwnedFd, name: &CStr, content: &[u8]) -> Result<()> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let mut file = std::fs::File::from(openat(directory, name, flags, Mode::from_raw_mode(0o644))?);
     let owner = std::fs::File::from(directory.try_clone()?).metadata()?;
@@ -174,7 +177,7 @@ fn empty(top: &OwnedFd) -> Result<()> {
     Ok(())
 }
 
-fn entries(directory: &OwnedFd) -> Result<Vec<(CString, FileType)>> {
+pub fn entries(directory: &OwnedFd) -> Result<Vec<(CString, FileType)>> {
     let mut found = Vec::new();
     for entry in Dir::read_from(directory)? {
         let entry = entry?;
@@ -189,7 +192,7 @@ fn entries(directory: &OwnedFd) -> Result<Vec<(CString, FileType)>> {
     Ok(found)
 }
 
-fn is_file(directory: BorrowedFd<'_>, name: &CStr) -> bool {
+pub fn is_file(directory: BorrowedFd<'_>, name: &CStr) -> bool {
     let found = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
     found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::RegularFile)
 }

@@ -1,6 +1,7 @@
 //! A name that was made in a workspace only to be mounted over.
 
 use super::new_repository;
+use super::written_repositories::Before;
 use paddock_protocol::NodeKind;
 use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, StatxFlags, Uid, chownat, mkdirat, openat, statat, statx};
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// File systems stamp with a clock that may lag by a tick.
 const CLOCK_LAG: Duration = Duration::from_millis(20);
 
+/// Stands for a repository that was there; there is no such file, but a number behind it.
+const COMMITS: &str = ".git/paddock-commits";
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placeholder {
     pub path: PathBuf,
@@ -19,6 +23,9 @@ pub struct Placeholder {
     /// The content of a file; mostly empty.
     #[serde(default)]
     content: String,
+    /// Set where the work can write to the workspace's repository: there is more to do at the end than to remove this.
+    #[serde(default)]
+    repositories: Option<Box<Before>>,
 }
 
 /// How it is told from a file of the caller's by the same name.
@@ -36,18 +43,32 @@ enum Mark {
 
 impl Placeholder {
     pub fn made(path: PathBuf, device: u64, inode: u64) -> Placeholder {
-        Placeholder { path, mark: Mark::Made { device, inode }, content: String::new() }
+        Placeholder { path, mark: Mark::Made { device, inode }, content: String::new(), repositories: None }
     }
 
     pub fn intended(path: PathBuf) -> Placeholder {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mark = Mark::Intended { since: now.saturating_sub(CLOCK_LAG) };
-        Placeholder { path, mark, content: String::new() }
+        Placeholder { path, mark, content: String::new(), repositories: None }
     }
 
     /// The same with something in it.
     pub fn with(self, content: &str) -> Placeholder {
         Placeholder { content: content.to_string(), ..self }
+    }
+
+    /// The same for a workspace whose repository the work can write to.
+    pub fn before(self, before: Before) -> Placeholder {
+        Placeholder { repositories: Some(Box::new(before)), ..self }
+    }
+
+    /// No file, but the task to look at the repositories of a workspace whose `.git` was there when the work could write to it.
+    pub fn of_commits(before: Before) -> Placeholder {
+        // Each sandbox has one of its own: the next one takes what this one made for the caller's.
+        let mut bytes = [0u8; 8];
+        let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+        let name = format!("{COMMITS}-{:016x}", u64::from_ne_bytes(bytes));
+        Placeholder::made(before.workspace.join(name), 0, 0).before(before)
     }
 
     pub fn make(
@@ -75,6 +96,26 @@ impl Placeholder {
             let _ = chownat(parent, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW);
         }
         Ok(Placeholder::made(path, found.st_dev, found.st_ino).with(content))
+    }
+
+    /// Makes repositories of the workspace harmless that the work could write to. To be called before [`Placeholder::remove`]; false if it must not be
+    /// removed, because git on the host would then find them.
+    pub fn disarm(&self) -> bool {
+        let Some(before) = &self.repositories else { return true };
+        let done = match self.path.ends_with(new_repository::NAME) {
+            // No other has a repository in it.
+            true if self.path.join("HEAD").symlink_metadata().is_ok() => before.disarm_nested(),
+            true => Ok(()),
+            false => before.disarm(),
+        };
+        if let Err(error) = &done {
+            let place = before.workspace.display();
+            tracing::warn!(
+                "do not use git in {place} before you have looked at the repositories there: \
+                 what a sandbox left in them could not be checked: {error}"
+            );
+        }
+        done.is_ok()
     }
 
     /// Removes it only if it is still the file that we made: a file that the caller put there meanwhile is the

@@ -300,6 +300,7 @@ mod tests {
             landlock_abi: LandlockLevel(4),
             time_namespace: Isolation::On,
             system_inodes: Isolation::On,
+            device_inodes: Isolation::On,
             capabilities: Vec::new(),
             root_capabilities: Vec::new(),
             become_root: false,

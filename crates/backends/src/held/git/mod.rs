@@ -13,7 +13,8 @@ mod index;
 mod repository;
 mod values;
 
-pub use repository::Repository;
+pub use index::{LARGEST_INDEX, is_plain as is_plain_index};
+pub use repository::{Repository, read_bounded};
 pub use values::setting;
 
 use super::FoundName;

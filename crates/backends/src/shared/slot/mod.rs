@@ -152,8 +152,9 @@ impl Slot {
         if placeholders.is_empty() {
             self.forget()?;
         } else {
+            let ready = stand_ins::disarm(placeholders);
             let _guard = stand_ins::lock_in(&self.run_directory)?;
-            stand_ins::remove_unheld(placeholders, &self.held_by_others());
+            stand_ins::remove_unheld(&ready, &self.held_by_others());
             self.forget()?;
             stand_ins::unmark(&self.run_directory, self.number);
         }

@@ -50,6 +50,11 @@ pub fn named_by_others(run_directory: &Path, own: u32) -> BTreeSet<PathBuf> {
     records.flat_map(|record| record.placeholders).map(|placeholder| placeholder.path).collect()
 }
 
+/// To be called before the lock is taken: the work decides how long this takes. Returns those that can be removed.
+pub fn disarm(placeholders: &[Placeholder]) -> Vec<Placeholder> {
+    placeholders.iter().filter(|placeholder| placeholder.disarm()).cloned().collect()
+}
+
 pub fn remove_unheld(placeholders: &[Placeholder], held: &BTreeSet<PathBuf>) {
     let mut ours: Vec<_> = placeholders.iter().filter(|p| !held.contains(&p.path)).collect();
     // A stand-in inside another one is removed first.

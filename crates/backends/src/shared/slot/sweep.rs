@@ -78,11 +78,12 @@ fn remove(run_directory: &Path, slot: u32, path: &Path, record: &Record) -> bool
     {
         return false;
     }
+    let ready = stand_ins::disarm(&record.placeholders);
     // Another sandbox may be about to rely on the same names.
     let Ok(_guard) = stand_ins::lock_in(run_directory) else { return false };
     if !record.placeholders.is_empty() {
         let held = stand_ins::named_by_others(run_directory, slot);
-        stand_ins::remove_unheld(&record.placeholders, &held);
+        stand_ins::remove_unheld(&ready, &held);
     }
     let removed = std::fs::remove_file(path).is_ok();
     if removed && !record.placeholders.is_empty() {
