@@ -227,7 +227,7 @@ def box_of(x, y, lines):
     as the median, which comes before it."""
     left, right, low, high = min(x), max(x), min(y), max(y)
     least = most = median = None
-    outliers = []
+    width, outliers = 0.0, []
     for across, up in lines:
         if not across or not all(left - NEAR <= one <= right + NEAR for one in across):
             continue
@@ -238,8 +238,10 @@ def box_of(x, y, lines):
                 most = max(up)
             else:
                 outliers += up
-        elif _len(across) == 2 and up[0] == up[1] and low - NEAR <= up[0] <= high + NEAR and median is None:
-            median = up[0]
+        elif _len(across) == 2 and up[0] == up[1] and low - NEAR <= up[0] <= high + NEAR:
+            # The cap of a whisker without length lies on the box too, and is narrower.
+            if abs(across[1] - across[0]) > width + NEAR:
+                median, width = up[0], abs(across[1] - across[0])
         elif _len(set(across)) == 1:
             outliers += up
     if least is None or most is None or median is None:
