@@ -277,6 +277,26 @@ flow(the, "what is denied shows as it happens, and a button writes the rule", as
   await eventually(async () => (await server.ask("GET", `/v1/sandboxes/${sandbox.id}/network`)).rules.allow.map(String), ["second.example:8080"]);
 });
 
+flow(the, "the lists of a busy sandbox are asked for a few times, however much happens", async (page, server) => {
+  const sandbox = await server.create();
+  const one = `/v1/sandboxes/${sandbox.id}`;
+  const asked = [];
+  page.on("request", (request) => asked.push(new URL(request.url()).pathname));
+  for (const [tab, path, ready] of [["forks", "/v1/sandboxes", page.getByRole("tree")], ["timeline", `${one}/audit`, page.getByRole("button", { name: /created/ })], ["commands", `${one}/execs`, page.getByLabel("Command", { exact: true })]]) {
+    await page.at(`#/sandboxes/${sandbox.id}/${tab}`);
+    await ready.waitFor();
+    await eventually(() => asked.includes(path));
+    asked.length = 0;
+    const began = Date.now();
+    for (let number = 0; number < 40; number += 1) await server.exec(sandbox.id, `sleep 0.1; echo ${number}`);
+    const seconds = (Date.now() - began) / 1000;
+    const lists = asked.filter((found) => found === path).length;
+    // Of the tree nothing changed; the others follow, at most every three seconds and every second.
+    const most = { forks: 0, timeline: seconds / 3 + 2, commands: seconds + 2 }[tab];
+    assert.ok(lists <= most, `${tab}: ${lists} lists in ${seconds} s`);
+  }
+});
+
 flow(the, "changes are shown side by side", async (page, server) => {
   const base = await server.create();
   await server.exec(base.id, "cd /workspace && printf 'one\\ntwo\\nthree\\n' > kept.txt && echo gone > gone.txt");
