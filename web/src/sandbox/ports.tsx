@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { Failure, type Schema, get, path, send, session } from "../api";
-import { name } from "../format";
+import { name, shown } from "../format";
 import { useLive } from "../live";
 import { Action, Card, Empty, Problem } from "../parts/basics";
 
@@ -57,7 +57,7 @@ export function Ports({ sandbox }: { sandbox: Schema["Sandbox"] }) {
           {seen.map((one) => (
             <li key={one.port}>
               <strong>{one.port}</strong>
-              <span class={one.error ? "bad" : "quiet"} title={one.error?.hint}>
+              <span class={one.error ? "bad" : "quiet"} title={shown(one.error?.hint ?? "")}>
                 {one.error ? one.error.message : one.said}
               </span>
               <Action kind="primary" disabled={one.error !== undefined || server.data === undefined} run={() => open(sandbox.id, one.port, domain)}>

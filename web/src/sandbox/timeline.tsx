@@ -2,7 +2,7 @@
 
 import { useRef, useState } from "preact/hooks";
 import { type Schema, ask, linesOf, path } from "../api";
-import { clock, moment, name } from "../format";
+import { clock, moment, name, shown } from "../format";
 import { useLive } from "../live";
 import { Card, Empty, Problem, Waiting } from "../parts/basics";
 
@@ -74,7 +74,7 @@ export function Timeline({ sandbox }: { sandbox: Schema["Sandbox"] }) {
                 <strong>{name(title(line))}</strong>
                 <span class="quiet cut">{name(summary(line))}</span>
               </button>
-              {open === index && <pre class="output">{JSON.stringify(line, null, 2)}</pre>}
+              {open === index && <pre class="output">{shown(JSON.stringify(line, null, 2))}</pre>}
             </li>
           ))}
       </ol>
