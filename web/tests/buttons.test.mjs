@@ -212,6 +212,29 @@ flow(the, "a job that runs is cancelled", async (page, server) => {
   await page.getByRole("button", { name: "Cancel" }).waitFor({ state: "detached" });
 });
 
+flow(the, "builds are turned over, older and newer", async (page, server) => {
+  const BUILDS = 53;
+  for (let number = 0; number < BUILDS; number += 1) {
+    const { id } = await server.ask("POST", "/v1/template-builds", { name: `build-${number}`, image: "127.0.0.1:1/none", steps: [{ kind: "run", command: "true" }] });
+    // A tenant has ten unfinished ones at most.
+    await eventually(() => server.ask("GET", `/v1/template-builds/${id}`).then((build) => build.state), "failed");
+  }
+  await page.at("#/templates");
+  const table = page.getByRole("table", { name: "Builds" });
+  const rows = () => table.locator("tbody tr").count();
+  const [newer, older] = [page.getByRole("button", { name: "Newer" }), page.getByRole("button", { name: "Older" })];
+  await table.getByRole("link", { name: `build-${BUILDS - 1}`, exact: true }).waitFor();
+  assert.equal(await rows(), 50);
+  assert.ok(await newer.isDisabled());
+  await older.click();
+  await table.getByRole("link", { name: "build-0", exact: true }).waitFor();
+  assert.equal(await rows(), BUILDS - 50);
+  assert.ok(await older.isDisabled());
+  await newer.click();
+  await table.getByRole("link", { name: `build-${BUILDS - 1}`, exact: true }).waitFor();
+  assert.ok(await newer.isDisabled());
+});
+
 flow(the, "dialogs are worked by keyboard alone, and Escape changes nothing", async (page, server) => {
   const sandbox = await server.create({ name: "kept-by-escape" });
   await page.at(`#/sandboxes/${sandbox.id}`);
