@@ -5,7 +5,8 @@
 
 The packages come from PADDOCK_TEST_DASHBOARD (scripts/packages.py fetches them), else from `npm ci` in this directory. PADDOCK_TEST_IMAGES
 names a directory for pictures of the pages, else it is target/dashboard-images. PADDOCK_WRITE_IMAGES=1 copies those that docs/images has
-from there, when all flows have passed. Exit code 77, with a line `SKIP reason`: this host cannot run them.
+from there, when all flows have passed. PADDOCK_TEST_DIST names a directory whose files (web/dist) are shown in the place of those in
+the executable, so that a change is tried without compiling. Exit code 77, with a line `SKIP reason`: this host cannot run them.
 """
 
 import hashlib

@@ -44,9 +44,13 @@ export const session = {
   async leave(): Promise<void> {
     const own = sessionStorage.getItem(OWN);
     if (own) await ask(path`/v1/tokens/${own}`, { method: "DELETE" }).catch(() => undefined);
+    for (const listener of leaving) listener();
     session.end();
   },
 };
+
+/** Told when the person signs out: what is kept for that person is forgotten. A session that runs out takes nothing with it. */
+export const leaving = new Set<() => void>();
 
 /** Whether the server answers, for the banner. */
 export const connection = { lost: false };

@@ -38,10 +38,35 @@ export function moment(ms: number): string {
   return new Date(ms).toLocaleString(undefined, { hour12: false });
 }
 
+/**
+ * Characters that turn the order of what stands beside them, that show nothing, or that control a terminal: between the words of a text
+ * they make a person read something else than what is there. Tabs and ends of lines are no such; nor are the joiners that scripts need.
+ */
+// eslint-disable-next-line no-control-regex
+const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
+
+const escaped = (character: string) => `<U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}>`;
+
+/** The text, with a name in the place of each such character. */
+export function shown(text: string): string {
+  return text.replace(UNSEEN, escaped);
+}
+
+/** The same in parts: every second one is the name of a character. */
+export function shownInParts(text: string): string[] {
+  const parts: string[] = [];
+  let end = 0;
+  for (const found of text.matchAll(UNSEEN)) {
+    parts.push(text.slice(end, found.index), escaped(found[0]));
+    end = found.index + found[0].length;
+  }
+  return [...parts, text.slice(end)];
+}
+
 /** Text without the sequences that colour it on a terminal, and without what a line's later text replaced (a bar of progress). */
 export function plain(text: string): string {
   // eslint-disable-next-line no-control-regex
-  return text.replace(/\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-Z\\-_])/g, "").split("\n").map(written).join("\n");
+  return text.replace(/\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[ -/]+[0-~]|[0-Z\\-_])/g, "").split("\n").map(written).map(shown).join("\n");
 }
 
 /** What stands in a line after all of it was written. */
@@ -51,10 +76,9 @@ function written(line: string): string {
   return line.slice(end > 0 ? line.lastIndexOf("\r", end - 1) + 1 : 0, end);
 }
 
-/** The text, without characters that would turn the order of what stands beside it. */
+/** The text in one line, without such characters. */
 export function name(text: string): string {
-  // eslint-disable-next-line no-control-regex
-  return text.replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
+  return text.replace(/[\t\n]/g, "\ufffd").replace(UNSEEN, "\ufffd");
 }
 
 export function unbase64(text: string): Uint8Array {

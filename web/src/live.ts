@@ -1,7 +1,7 @@
 // Data that stays as it is on the server: asked for again after events and from time to time, never while the tab is hidden.
 
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
-import { type Failure, type Schema, lines, onChange, session } from "./api";
+import { Failure, type Schema, lines, onChange, session } from "./api";
 
 export interface Live<T> {
   data?: T;
@@ -18,6 +18,8 @@ interface Options {
 }
 
 const SOON_MS = 250;
+const FIRST_AGAIN_MS = 300;
+const LONGEST_AGAIN_MS = 5000;
 
 export function useLive<T>(load: (signal: AbortSignal) => Promise<T>, inputs: unknown[], options: Options = {}): Live<T> {
   const [state, setState] = useState<{ data?: T; error?: Failure }>({});
@@ -77,6 +79,43 @@ export function useLive<T>(load: (signal: AbortSignal) => Promise<T>, inputs: un
     };
   }, inputs);
   return { ...state, reload: useCallback(() => again.current(), []) };
+}
+
+/**
+ * A stream of lines, from where `target` says, until `take` says that it is over: opened again when it broke off, and closed while the tab
+ * is hidden, which would else hold one of the few connections that a browser gives a server. Returns what ends it.
+ */
+export function follow<T>(target: () => string, take: (line: T) => void, over: (ended: boolean) => boolean, fail: (error: Failure) => void): () => void {
+  const ended = new AbortController();
+  let connection: AbortController | undefined;
+  let shown: () => void = () => undefined;
+  const turned = () => (document.hidden ? connection?.abort() : shown());
+  document.addEventListener("visibilitychange", turned);
+  const run = async () => {
+    for (let pause = FIRST_AGAIN_MS; !ended.signal.aborted; ) {
+      if (document.hidden) await new Promise<void>((done) => (shown = done));
+      connection = new AbortController();
+      const signal = AbortSignal.any([ended.signal, connection.signal]);
+      let whole = false;
+      try {
+        for await (const line of lines<T>(target(), { signal })) {
+          pause = FIRST_AGAIN_MS;
+          take(line);
+        }
+        whole = true;
+      } catch (error) {
+        if (!signal.aborted && error instanceof Failure && error.status !== 0 && error.status < 500) return fail(error);
+      }
+      if (ended.signal.aborted || over(whole)) return;
+      await new Promise((done) => setTimeout(done, pause));
+      pause = Math.min(pause * 2, LONGEST_AGAIN_MS);
+    }
+  };
+  void run().finally(() => document.removeEventListener("visibilitychange", turned));
+  return () => {
+    ended.abort();
+    shown();
+  };
 }
 
 const FIRST_PAUSE_MS = 500;

@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, openSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -16,6 +16,8 @@ const run = promisify(execFile);
 export const PADDOCK = process.env.PADDOCK_BIN;
 export const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 export const IMAGES = process.env.PADDOCK_TEST_IMAGES ?? join(dirname(ROOT), "target", "dashboard-images");
+/** A directory whose files are shown in the place of those in the executable, so that nothing is compiled between two tries. */
+const DIST = process.env.PADDOCK_TEST_DIST;
 const FLAGS = [
   "--no-sandbox",
   "--disable-gpu",
@@ -128,6 +130,7 @@ export function stage(words = []) {
 /** A tab that is signed in, unless `token` is null. What it did that it must not is looked at when the flow is over. */
 export async function tab(the, { token = the.server.token, theme = "light", width = 1280, height = 800, permissions = [], allowed = [], reaches = [] } = {}) {
   const context = await the.browser.newContext({ colorScheme: theme, viewport: { width, height }, acceptDownloads: true, permissions });
+  if (DIST) await context.route((url) => url.pathname.startsWith("/ui/"), fromDirectory);
   const page = await context.newPage();
   page.setDefaultTimeout(PATIENCE);
   const wrong = [];
@@ -162,6 +165,19 @@ export async function tab(the, { token = the.server.token, theme = "light", widt
     else await page.goto(target);
   };
   return page;
+}
+
+const TYPES = { html: "text/html; charset=utf-8", js: "text/javascript", css: "text/css", svg: "image/svg+xml", txt: "text/plain" };
+
+/** The file with the headers, and so with the policy, that the server sends with the page. */
+async function fromDirectory(route) {
+  const { origin, pathname } = new URL(route.request().url());
+  const file = { "/ui/": "index.html", "/ui/frame": "frame.html" }[pathname] ?? pathname.slice("/ui/".length);
+  const path = join(DIST, file);
+  if (file.includes("..") || !existsSync(path)) return route.fallback();
+  const { headers } = await fetch(`${origin}${pathname.startsWith("/ui/frame") ? "/ui/frame" : "/ui/"}`);
+  const kept = Object.fromEntries([...headers].filter(([name]) => !/^(content-(length|encoding|type)|etag|transfer-encoding|connection)$/.test(name)));
+  await route.fulfill({ body: readFileSync(path), headers: { ...kept, "content-type": TYPES[file.split(".").at(-1)] ?? "application/octet-stream" } });
 }
 
 /** One flow: a test with a tab of its own. */

@@ -166,6 +166,29 @@ flow(the, "names of files cannot turn the text around them", async (page, server
   assert.equal(await page.locator("td b").count(), 0);
 });
 
+flow(the, "in a patch nothing turns the order of a line, and nothing hides in it", async (page, server) => {
+  // As in CVE-2021-42574: a browser shows the end of the comment where there is none.
+  const trick = "if (role != 'user\u202e \u2066// admins alone\u2069 \u2066') {";
+  const shown = "if (role != 'user<U+202E> <U+2066>// admins alone<U+2069> <U+2066>') {";
+  const more = "a\u200bb \u009b31m \u{e0041} \u061c end";
+  const sandbox = await server.create();
+  await server.exec(sandbox.id, `cd /workspace && printf 'first\\n' > rights.js`);
+  const fork = (await server.ask("POST", `/v1/sandboxes/${sandbox.id}/fork`, {})).sandboxes[0];
+  const headers = { authorization: `Bearer ${server.token}`, "content-type": "application/octet-stream" };
+  const put = await fetch(`${server.url}/v1/sandboxes/${fork.id}/files/content?path=/workspace/rights.js`, { method: "PUT", headers, body: `first\n${trick}\n${more}\n` });
+  assert.ok(put.ok, await put.text());
+  await page.at(`#/sandboxes/${fork.id}/changes`);
+  const added = page.locator("table.patch td.added");
+  await added.first().waitFor();
+  assert.deepEqual(await added.allTextContents(), [shown, "a<U+200B>b <U+009B>31m <U+E0041> <U+061C> end"]);
+  // What a command printed is read as well, and what is shown of it when the sandbox has ended.
+  await server.exec(fork.id, `cat rights.js; printf 'joined: \\342\\200\\215 \\033(B\\n'`);
+  await page.getByRole("tab", { name: "Commands" }).click();
+  await page.getByLabel("Output").getByText(shown).waitFor();
+  await page.getByLabel("Output").getByText("joined: \u200d").waitFor();
+  assert.doesNotMatch(await page.locator("main").innerText(), /[\u202a-\u202e\u2066-\u2069\u0080-\u009f]/);
+});
+
 flow(the, "ten megabytes of output leave the page usable", async (page, server) => {
   const sandbox = await server.create();
   const exec = await server.ask("POST", `/v1/sandboxes/${sandbox.id}/execs`, { command: "head -c 10000000 /dev/zero | tr '\\0' x; echo; echo the end", background: true });

@@ -39,6 +39,37 @@ class Handler(http.server.BaseHTTPRequestHandler):
 http.server.HTTPServer(("0.0.0.0", 3000), Handler).serve_forever()
 `;
 
+/** Its page leaves a worker, which sends on what it sees of every page that is opened there, and its own file keeps that. */
+const WATCHES = `
+import http.server
+PAGE = b"<script>navigator.serviceWorker.register('/worker.js').then(() => navigator.serviceWorker.ready).then(() => { document.title = 'watched' })</script>"
+WORKER = b"""
+self.addEventListener('install', () => self.skipWaiting())
+self.addEventListener('activate', (event) => event.waitUntil(self.clients.claim()))
+self.addEventListener('fetch', (event) => {
+  if (event.request.mode !== 'navigate') return
+  const seen = [event.request.url, event.request.referrer, ...[...event.request.headers].flat()].join(' ')
+  event.respondWith(fetch('/seen', { method: 'POST', body: seen }).then(() => fetch(event.request)))
+})
+"""
+class Handler(http.server.BaseHTTPRequestHandler):
+    def answer(self, kind, body):
+        self.send_response(200)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def do_GET(self):
+        self.answer("text/javascript", WORKER) if self.path == "/worker.js" else self.answer("text/html", PAGE)
+    def do_POST(self):
+        with open("/workspace/seen", "ab") as file:
+            file.write(self.rfile.read(int(self.headers["content-length"])) + bytes([10]))
+        self.answer("text/plain", b"")
+    def log_message(self, *_):
+        pass
+http.server.ThreadingHTTPServer(("0.0.0.0", 5000), Handler).serve_forever()
+`;
+
 async function serving(server, programs = [[8000, SERVES]]) {
   const sandbox = await server.create();
   for (const [port, program] of programs) {
@@ -72,6 +103,28 @@ flow(the, "a port opens at its own name, with its own origin and cookies, and wi
   const reached = await opened.evaluate((url) => fetch(`${url}/v1/whoami`, { credentials: "include" }).then((answer) => answer.status, () => "refused"), server.url);
   assert.equal(reached, "refused");
 }, { reaches: [/^http:\/\/8000-sb-[0-9a-f]+\.ports\.localhost:/] });
+
+flow(the, "a worker that a page left at its port's name sees no token of the session, however often the port is opened", async (page, server) => {
+  const sandbox = await serving(server, [[5000, WATCHES], [8000, SERVES]]);
+  await page.at(`#/sandboxes/${sandbox.id}/ports`);
+  await page.getByLabel("Port", { exact: true }).fill("5000");
+  await page.keyboard.press("Enter");
+  await page.getByText("answers 200, text/html").waitFor();
+  for (let times = 0; times < 2; times += 1) {
+    const opening = page.context().waitForEvent("page");
+    await page.getByRole("button", { name: "Open" }).click();
+    await eventually(() => opening.then((opened) => opened.title()), "watched");
+  }
+  const seen = async () => (await server.exec(sandbox.id, "cat seen 2>/dev/null")).stdout;
+  // Control: the worker does see the address with which the port was opened again.
+  await eventually(async () => /[?]paddock_token=/.test(await seen()));
+  assert.ok(!(await seen()).includes(server.token), await seen());
+  // What it got opens its own port, and neither the API nor another port.
+  const got = /[?]paddock_token=([^ \n&]+)/.exec(await seen())[1];
+  const status = async (path) => (await fetch(`${server.url}${path}`, { headers: { authorization: `Bearer ${got}` } })).status;
+  const port = (number) => `/v1/sandboxes/${sandbox.id}/ports/${number}/`;
+  assert.deepEqual(await Promise.all([port(5000), port(8000), "/v1/whoami", `/v1/sandboxes/${sandbox.id}`].map(status)), [200, 403, 401, 401]);
+}, { reaches: [/^http:\/\/5000-sb-[0-9a-f]+\.ports\.localhost:/] });
 
 flow(the, "a port where nothing listens says so", async (page, server) => {
   const sandbox = await server.create();

@@ -124,6 +124,78 @@ flow(the, "a file is made, edited, saved and deleted", async (page, server) => {
   await page.getByText("Nothing is here").waitFor();
 });
 
+/** As when the person looks at another program, and comes back. */
+async function lookAway(page) {
+  for (const hidden of [true, false]) {
+    await page.evaluate((hidden) => {
+      Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }, hidden);
+  }
+}
+
+flow(the, "what was written in a file stays until it is saved, and overwrites nothing without a word", async (page, server) => {
+  const sandbox = await server.create();
+  await server.exec(sandbox.id, "echo begins > /workspace/shared.txt");
+  const file = () => server.exec(sandbox.id, "cat /workspace/shared.txt").then((exec) => exec.stdout);
+  await page.at(`#/sandboxes/${sandbox.id}/files?file=/workspace/shared.txt`);
+  const content = page.getByLabel("Content");
+  await eventually(() => content.inputValue(), "begins\n");
+  await content.fill("mine\n");
+  // Asked for again, the file is as it was: what was written stays.
+  const again = page.waitForResponse((response) => response.url().includes("/files/content"));
+  await lookAway(page);
+  await again;
+  await page.getByText("edited", { exact: true }).waitFor();
+  assert.equal(await content.inputValue(), "mine\n");
+  // Another tab and another file are looked at meanwhile.
+  await page.getByRole("tab", { name: "Commands" }).click();
+  await page.getByLabel("Command", { exact: true }).waitFor();
+  await page.goBack();
+  await eventually(() => content.inputValue(), "mine\n");
+  // The agent writes.
+  await server.exec(sandbox.id, "echo the agent was here > /workspace/shared.txt");
+  const save = page.getByRole("button", { name: "Save", exact: true });
+  await save.click();
+  const dialog = page.getByRole("dialog", { name: "The file was changed" });
+  await dialog.waitFor();
+  await eventually(() => dialog.getByLabel("What is there now").inputValue(), "the agent was here\n");
+  await dialog.getByRole("button", { name: "Go on editing" }).click();
+  assert.equal(await content.inputValue(), "mine\n");
+  assert.equal(await file(), "the agent was here\n");
+  await save.click();
+  await dialog.getByRole("button", { name: "Save mine" }).click();
+  await page.getByText("Saved").waitFor();
+  assert.equal(await file(), "mine\n");
+  // The other choice, and the keys.
+  await content.fill("mine again\n");
+  await server.exec(sandbox.id, "echo the agent again > /workspace/shared.txt");
+  await lookAway(page);
+  await page.getByText("The file was changed after you began to edit it").waitFor();
+  await content.press("Control+s");
+  await dialog.getByRole("button", { name: "Take what is there now" }).click();
+  await eventually(() => content.inputValue(), "the agent again\n");
+  assert.ok(await save.isDisabled());
+  await content.fill("by keys\n");
+  await content.press("Control+s");
+  await eventually(file, "by keys\n");
+  await eventually(() => save.isDisabled());
+});
+
+flow(the, "a file that was deleted meanwhile is told, and its lines end as they did", async (page, server) => {
+  const sandbox = await server.create();
+  await server.exec(sandbox.id, "printf 'one\\r\\ntwo\\r\\n' > /workspace/dos.txt");
+  await page.at(`#/sandboxes/${sandbox.id}/files?file=/workspace/dos.txt`);
+  const content = page.getByLabel("Content");
+  await eventually(() => content.inputValue(), "one\ntwo\n");
+  await content.fill("one\n2\n");
+  await server.exec(sandbox.id, "rm /workspace/dos.txt");
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await page.getByRole("dialog", { name: "The file was deleted" }).getByRole("button", { name: "Save mine" }).click();
+  await page.getByText("Saved").waitFor();
+  assert.equal((await server.exec(sandbox.id, "od -An -c /workspace/dos.txt | tr -d ' \\n'")).stdout, "one\\r\\n2\\r\\n");
+});
+
 flow(the, "files are uploaded and downloaded, byte for byte", async (page, server) => {
   const sandbox = await server.create();
   const bytes = Buffer.from(Array.from({ length: 100_000 }, (_, index) => (index * 7919) & 255));
@@ -203,6 +275,26 @@ flow(the, "what is denied shows as it happens, and a button writes the rule", as
   }, ["first.example", "second.example:8080"]);
   await page.getByRole("listitem").filter({ hasText: "first.example" }).getByRole("button", { name: "Remove" }).click();
   await eventually(async () => (await server.ask("GET", `/v1/sandboxes/${sandbox.id}/network`)).rules.allow.map(String), ["second.example:8080"]);
+});
+
+flow(the, "the lists of a busy sandbox are asked for a few times, however much happens", async (page, server) => {
+  const sandbox = await server.create();
+  const one = `/v1/sandboxes/${sandbox.id}`;
+  const asked = [];
+  page.on("request", (request) => asked.push(new URL(request.url()).pathname));
+  for (const [tab, path, ready] of [["forks", "/v1/sandboxes", page.getByRole("tree")], ["timeline", `${one}/audit`, page.getByRole("button", { name: /created/ })], ["commands", `${one}/execs`, page.getByLabel("Command", { exact: true })]]) {
+    await page.at(`#/sandboxes/${sandbox.id}/${tab}`);
+    await ready.waitFor();
+    await eventually(() => asked.includes(path));
+    asked.length = 0;
+    const began = Date.now();
+    for (let number = 0; number < 40; number += 1) await server.exec(sandbox.id, `sleep 0.1; echo ${number}`);
+    const seconds = (Date.now() - began) / 1000;
+    const lists = asked.filter((found) => found === path).length;
+    // Of the tree nothing changed; the others follow, at most every three seconds and every second.
+    const most = { forks: 0, timeline: seconds / 3 + 2, commands: seconds + 2 }[tab];
+    assert.ok(lists <= most, `${tab}: ${lists} lists in ${seconds} s`);
+  }
 });
 
 flow(the, "changes are shown side by side", async (page, server) => {

@@ -162,6 +162,23 @@ flow(the, "a job shows its tasks and what they print", async (page, server) => {
   assert.match(page.url(), new RegExp(job.id));
 });
 
+flow(the, "what a task prints shows as it comes, and is read once", async (page, server) => {
+  const asked = [];
+  page.on("request", (request) => asked.push(new URL(request.url()).pathname));
+  const job = await server.ask("POST", "/v1/jobs", { name: "slow", command: "echo first; sleep 5; echo second" });
+  await page.at(`#/jobs/${job.id}`);
+  await page.getByRole("table", { name: "Tasks" }).getByRole("button", { name: "Output" }).click();
+  const output = page.getByLabel("Output", { exact: true }).last();
+  await output.getByText("first").waitFor();
+  await output.getByText("second").waitFor();
+  await page.getByRole("table", { name: "Tasks" }).getByText("succeeded").waitFor();
+  // The list of jobs is asked for every four seconds, and the output of a task that is over no more.
+  const lists = () => asked.filter((path) => path === "/v1/jobs").length;
+  const before = lists();
+  await eventually(() => lists() >= before + 2);
+  assert.equal(asked.filter((path) => path === `/v1/jobs/${job.id}/logs`).length, 1);
+});
+
 flow(the, "templates are listed", async (page) => {
   await page.at("#/templates");
   await page.getByRole("row", { name: /code-interpreter/ }).getByText("the server's").waitFor();

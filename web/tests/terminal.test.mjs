@@ -133,6 +133,66 @@ flow(the, "a terminal that is opened again shows its questions again, and answer
   await eventually(() => sent, ["x"]);
 });
 
+/** What the shell's file holds, once it holds so much. */
+async function arrived(server, sandbox, file, length) {
+  const text = async () => (await server.exec(sandbox.id, `cat ${file} 2>/dev/null || true`)).stdout;
+  await eventually(async () => (await text()).length >= length);
+  return text();
+}
+
+flow(the, "what is typed arrives once and in order, over a connection that breaks before and behind it", async (page, server) => {
+  const sandbox = await server.create();
+  await page.at(`#/sandboxes/${sandbox.id}/terminal`);
+  await page.locator(".state.connected").waitFor();
+  await eventually(async () => /[$#]$/m.test(await screen(page)));
+  await page.keyboard.type("stty -echo; exec cat > typed");
+  await page.keyboard.press("Enter");
+  await eventually(async () => (await server.exec(sandbox.id, "test -e typed")).exit_code, 0);
+  const fates = ["never sent", "its answer is lost", "never sent", "never sent", "its answer is lost"];
+  await page.route(/\/stdin/, async (route) => {
+    const fate = fates.shift();
+    if (fate === undefined) return route.continue();
+    if (fate === "its answer is lost") await route.fetch();
+    await route.abort();
+  });
+  for (const word of ["first", "second", "third"]) {
+    await page.keyboard.type(word);
+    await page.keyboard.press("Enter");
+  }
+  // A look at another tab loses nothing either.
+  await page.getByRole("tab", { name: "Files" }).click();
+  await page.getByRole("button", { name: "New file" }).waitFor();
+  await eventually(() => fates.length, 0);
+  assert.equal(await arrived(server, sandbox, "typed", 19), "first\nsecond\nthird\n");
+  await page.getByRole("tab", { name: "Terminal" }).click();
+  await page.locator(".state.connected").waitFor();
+  await page.keyboard.type("fourth");
+  await page.keyboard.press("Enter");
+  assert.equal(await arrived(server, sandbox, "typed", 26), "first\nsecond\nthird\nfourth\n");
+});
+
+flow(the, "a paste of two megabytes arrives whole, and one that is too large says so", async (page, server) => {
+  const sandbox = await server.create();
+  await page.at(`#/sandboxes/${sandbox.id}/terminal`);
+  await page.locator(".state.connected").waitFor();
+  await eventually(async () => /[$#]$/m.test(await screen(page)));
+  await page.keyboard.type("stty -echo; exec cat > pasted");
+  await page.keyboard.press("Enter");
+  await eventually(async () => (await server.exec(sandbox.id, "test -e pasted")).exit_code, 0);
+  const paste = (lines) =>
+    page.locator(".xterm-helper-textarea").evaluate((area, lines) => {
+      const clipboardData = new DataTransfer();
+      clipboardData.setData("text/plain", Array.from({ length: lines }, (_, index) => `${String(index).padStart(9, "0")} \u{1f600} of the long paste\n`).join(""));
+      area.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true }));
+    }, lines);
+  await paste(700_000);
+  await page.getByText(/^Not pasted: /).waitFor();
+  const LINES = 65_536;
+  await paste(LINES);
+  await eventually(async () => (await server.exec(sandbox.id, "wc -l < pasted")).stdout.trim(), String(LINES), 60_000);
+  assert.equal((await server.exec(sandbox.id, `awk '$1 != NR - 1 || $2 != "\u{1f600}" || NF != 6' pasted | head -3`)).stdout, "");
+});
+
 flow(the, "no sequence makes the terminal stop", async (page, server) => {
   const sandbox = await server.create();
   await put(server, sandbox.id, "/workspace/last", `${LAST_CELL}${LAST_CELL.replace("1J", "?1J")}${ESC}[2J${ESC}[H`);

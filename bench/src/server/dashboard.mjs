@@ -1,8 +1,9 @@
 // The overview of the dashboard in a real browser: the times of fresh tabs, and then one tab that stays open until stdin ends. Each line
-// of stdout is one object of JSON. A tab has two times: the first paint, which may be of the page's frame alone, and the frame in which
+// of stdin is a page that this tab shows from then on, and when it does, stdout tells. Each line of stdout is one object of JSON. A tab has two times: the first paint, which may be of the page's frame alone, and the frame in which
 // the overview's numbers stand, with the rows of the newest sandboxes and nothing that is still loading.
 
 import { createRequire } from "node:module";
+import { createInterface } from "node:readline";
 
 const [modules, executablePath, url, loads] = process.argv.slice(2);
 const { chromium } = createRequire(`${modules}/`)("playwright-core");
@@ -47,7 +48,7 @@ try {
       numbers: (await window.shown) / 1000,
       paint: performance.getEntriesByName("first-contentful-paint")[0].startTime / 1000,
     }));
-    return { context, told, running: Number(await running.innerText()) };
+    return { context, page, told, running: Number(await running.innerText()) };
   };
   // The first tab starts processes of the browser's that the others share.
   await (await open()).context.close();
@@ -60,9 +61,13 @@ try {
     await context.close();
   }
   say(seen);
-  const { context } = await open();
+  const { context, page } = await open();
   say({ open: true });
-  for await (const _ of process.stdin);
+  for await (const hash of createInterface({ input: process.stdin })) {
+    await page.goto(`${url}/ui/${hash}`);
+    await page.locator("[role=tabpanel] :is(.tree, .timeline) li").first().waitFor();
+    say({ open: hash });
+  }
   await context.close();
 } finally {
   await browser.close();

@@ -1,5 +1,5 @@
 //! The dashboard beside a thousand sandboxes: its first paint and its numbers in a real browser, and the server's work for one open
-//! overview, while nothing happens and while sandboxes come, work and go.
+//! overview, while nothing happens and while sandboxes come, work and go; and for an open tree of forks and an open timeline.
 
 use super::calls::Caller;
 use super::part::{Findings, Part};
@@ -9,7 +9,7 @@ use super::{crowd, parallel};
 use crate::measure::Timing;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -39,6 +39,11 @@ const COST: &str = "cost of one open overview";
 const BUSY_ALONE: &str = "busy server, no dashboard open";
 const BUSY_OPEN: &str = "busy server, one overview open";
 const BUSY_COST: &str = "cost of one open overview beside a load";
+/// Pages that read whole lists, each with its place below that of a sandbox, the server's work while it is open, and what of that is its own.
+const LISTS: [(&str, &str, &str); 2] = [
+    ("forks", "busy server, one tree of forks open", "cost of one open tree of forks beside a load"),
+    ("timeline", "busy server, one timeline open", "cost of one open timeline beside a load"),
+];
 const PERCENT: &str = "% of a core";
 
 pub const PROMISES: [Promise; 4] = [
@@ -83,6 +88,11 @@ pub async fn measure(server: &Server) -> Result<Findings> {
     let mut caller = server.caller().await?;
     let worked = live.first().context("no sandbox was created")?.clone();
     let busy_open = share_under_load(server, &mut caller, &worked).await?;
+    let mut lists = Vec::new();
+    for (page, open, cost) in LISTS {
+        tab.show(&format!("#/sandboxes/{worked}/{page}"))?;
+        lists.push((open, cost, share_under_load(server, &mut caller, &worked).await?));
+    }
     tab.close()?;
     let busy_alone = share_under_load(server, &mut caller, &worked).await?;
     if seen["running"].as_u64() != Some(live.len() as u64) {
@@ -99,16 +109,21 @@ pub async fn measure(server: &Server) -> Result<Findings> {
     findings.add(BUSY_ALONE, busy_alone, PERCENT);
     findings.add(BUSY_OPEN, busy_open, PERCENT);
     findings.add(BUSY_COST, (busy_open - busy_alone).max(0.0), PERCENT);
+    for (open, cost, share) in lists {
+        findings.add(open, share, PERCENT);
+        findings.add(cost, (share - busy_alone).max(0.0), PERCENT);
+    }
     findings.notes.push(format!(
         "{}, headless, on the same host. The times begin with the navigation of a tab that has nothing in its cache, of {LOADS} tabs. \
          The numbers are drawn when the count of running sandboxes and the newest of them stand in a frame and nothing is loading. \
          The server's processor time is that of its process in /proc over {} s, all sandboxes idle; and under a load over {TICKS} ticks of {} ms, \
-         of which each runs a command and each fourth also creates a sandbox and ends it: {} commands and {} creates, the same with and without the overview.",
+         of which each runs a command and each fourth also creates a sandbox and ends it: {} commands and {} creates, the same with and without the page. The forks and the timeline are of the sandbox that runs the commands; its timeline grows by {} commands from one load to the next.",
         browser.display(),
         WATCHED.as_secs(),
         TICK.as_millis(),
         TICKS,
         TICKS / TICKS_OF_CREATE,
+        TICKS,
     ));
     parallel::kill(server, live).await?;
     Ok(findings)
@@ -182,6 +197,17 @@ impl Tab {
             bail!("the browser's script ended: its message stands above");
         }
         serde_json::from_str(&line).with_context(|| format!("the browser's script said {line:?}"))
+    }
+
+    /// Another page from now on; returns when it is there.
+    fn show(&mut self, hash: &str) -> Result<()> {
+        let stdin = self.stdin.as_mut().context("the browser's script has no stdin")?;
+        writeln!(stdin, "{hash}")?;
+        let told = self.next()?;
+        match told["open"] == hash {
+            true => Ok(()),
+            false => bail!("the browser's script was to show {hash}, and said {told}"),
+        }
     }
 
     fn close(mut self) -> Result<()> {

@@ -89,6 +89,7 @@ mod templates;
 mod terminal;
 mod tools;
 mod ttl_sleep;
+mod ui;
 mod verify;
 mod volumes;
 mod volumes_bucket;

@@ -1,15 +1,16 @@
 // Jobs with their tasks, and what a task prints.
 
-import { useState } from "preact/hooks";
-import { type Schema, get, lines, path, query, send } from "../api";
+import { useRef, useState } from "preact/hooks";
+import { type Schema, get, path, query, send } from "../api";
 import { name } from "../format";
 import { useLive } from "../live";
 import { Action, Card, Empty, Facts, Problem, State, Table, Waiting, When } from "../parts/basics";
 import { to } from "../route";
-import { Collected, Output } from "../sandbox/output";
+import { Output, useTaskOutput } from "../sandbox/output";
 
 type Job = Schema["Job"];
 
+const OFTEN_MS = 3000;
 const OVER = ["succeeded", "failed", "cancelled"];
 
 export function Jobs({ id }: { id?: string }) {
@@ -56,8 +57,13 @@ function counts(job: Job): string {
 }
 
 function One({ id, changed }: { id: string; changed: () => void }) {
-  const job = useLive((signal) => get<Job>(path`/v1/jobs/${id}`, signal), [id], { everyMs: 3000 });
-  const tasks = useLive((signal) => get<Schema["JobTaskPage"]>(path`/v1/jobs/${id}/tasks` + query({ limit: 200 }), signal), [id], { everyMs: 3000 });
+  const job = useLive((signal) => get<Job>(path`/v1/jobs/${id}`, signal), [id], { everyMs: OFTEN_MS });
+  const over = job.data !== undefined && OVER.includes(job.data.state);
+  const settled = useRef(false);
+  const tasks = useLive((signal) => get<Schema["JobTaskPage"]>(path`/v1/jobs/${id}/tasks` + query({ limit: 200 }), signal), [id], {
+    everyMs: settled.current ? undefined : OFTEN_MS,
+  });
+  settled.current = over && tasks.data?.tasks.every((one) => OVER.includes(one.state)) === true;
   const [task, setTask] = useState<number>();
   return (
     <Card
@@ -65,7 +71,7 @@ function One({ id, changed }: { id: string; changed: () => void }) {
       wide
       extra={
         <span class="buttons">
-          {job.data && !OVER.includes(job.data.state) && (
+          {job.data && !over && (
             <Action kind="danger" sure="Its running tasks are killed." run={() => send("POST", path`/v1/jobs/${id}/cancel`).then(changed)}>
               Cancel
             </Action>
@@ -105,21 +111,14 @@ function One({ id, changed }: { id: string; changed: () => void }) {
           ))}
         </Table>
       )}
-      {task !== undefined && <Logs key={task} job={id} task={task} />}
+      {task !== undefined && <Logs key={task} job={id} task={task} over={over || OVER.includes(tasks.data?.tasks.find((one) => one.index === task)?.state ?? "")} />}
     </Card>
   );
 }
 
-function Logs({ job, task }: { job: string; task: number }) {
-  const live = useLive(
-    async (signal) => {
-      const collected = new Collected();
-      for await (const event of lines<Schema["OutputEvent"]>(path`/v1/jobs/${job}/logs` + query({ task }), { signal })) collected.take(event);
-      return collected;
-    },
-    [job, task],
-    { everyMs: 3000 },
-  );
-  if (!live.data) return live.error ? <Problem error={live.error} /> : <Waiting what="Loading" />;
-  return live.data.pieces.length ? <Output collected={live.data} /> : <Empty>It printed nothing.</Empty>;
+function Logs({ job, task, over }: { job: string; task: number; over: boolean }) {
+  const { collected, error } = useTaskOutput(job, task);
+  if (error) return <Problem error={error} />;
+  if (collected.pieces.length) return <Output collected={collected} />;
+  return over ? <Empty>It printed nothing.</Empty> : <Waiting what="It has printed nothing yet" />;
 }

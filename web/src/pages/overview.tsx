@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Schema, Failure, get, query } from "../api";
-import { bytes, clock, length, millis, name } from "../format";
+import { bytes, clock, length, millis, name, shown } from "../format";
 import { events, useLive } from "../live";
 import { Card, Empty, Facts, Problem, State, Waiting, When } from "../parts/basics";
 import { type Bar, Bars, Line } from "../parts/charts";
@@ -71,7 +71,7 @@ export function Overview() {
             {failed?.map((one) => (
               <li key={one.id}>
                 <a href={to("sandboxes", one.id)}>{name(one.name ?? one.id)}</a>
-                <span class="bad" title={one.end?.reason}>
+                <span class="bad" title={shown(one.end?.reason ?? "")}>
                   {name(one.end?.reason ?? "")}
                 </span>
                 {one.end && <When ms={one.end.at_ms} />}

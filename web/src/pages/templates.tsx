@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { type Schema, get, path, query } from "../api";
-import { bytes, clock, length, name, plain } from "../format";
+import { bytes, clock, length, name, plain, shown } from "../format";
 import { useLive } from "../live";
 import { Card, Empty, Problem, State, Table, Waiting, When } from "../parts/basics";
 import { to } from "../route";
@@ -87,7 +87,7 @@ function Builds({ chosen }: { chosen?: string }) {
               <td>{took(one)}</td>
               <td>{one.size_bytes ? bytes(one.size_bytes) : ""}</td>
               <td class="quiet">{one.made_by === "command" ? "paddock template build" : "the server"}</td>
-              <td class="bad cut" title={one.failure?.message}>
+              <td class="bad cut" title={shown(one.failure?.message ?? "")}>
                 {name(one.failure?.message ?? "")}
               </td>
             </tr>

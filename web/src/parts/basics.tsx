@@ -3,13 +3,13 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Failure } from "../api";
-import { ago, moment } from "../format";
+import { ago, moment, shown, shownInParts } from "../format";
 
 export function Problem({ error, retry }: { error?: Failure; retry?: () => void }) {
   if (!error) return null;
   return (
     <div class="problem" role="alert">
-      <strong>{error.message || String(error)}</strong>
+      <strong>{shown(error.message || String(error))}</strong>
       {error.hint && (
         <p>
           <Words text={error.hint} />
@@ -30,7 +30,24 @@ export function Problem({ error, retry }: { error?: Failure; retry?: () => void 
 
 /** Text of which the parts in backticks are code. */
 export function Words({ text }: { text: string }) {
-  return <>{text.split(/`([^`]+)`/).map((part, index) => (index % 2 ? <code key={index}>{part}</code> : part))}</>;
+  return <>{shown(text).split(/`([^`]+)`/).map((part, index) => (index % 2 ? <code key={index}>{part}</code> : part))}</>;
+}
+
+/** Text of others, in which nothing is hidden. */
+export function Shown({ text }: { text: string }) {
+  return (
+    <>
+      {shownInParts(text).map((part, index) =>
+        index % 2 ? (
+          <span key={index} class="unseen" title="A character that is not seen, or that turns the order of the text">
+            {part}
+          </span>
+        ) : (
+          part
+        ),
+      )}
+    </>
+  );
 }
 
 export function Card({ title, extra, children, wide }: { title?: ComponentChildren; extra?: ComponentChildren; children: ComponentChildren; wide?: boolean }) {
@@ -141,7 +158,7 @@ export function Toasts() {
       {told.map((one) => (
         <div key={one.number} class={one.bad ? "toast bad" : "toast"}>
           <div>
-            <strong>{one.text}</strong>
+            <strong>{shown(one.text)}</strong>
             {one.hint && (
               <p>
                 <Words text={one.hint} />

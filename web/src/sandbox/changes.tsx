@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { type Schema, ask, get, path, query } from "../api";
 import { bytes, name } from "../format";
 import { useLive } from "../live";
-import { Card, Empty, Problem, Waiting } from "../parts/basics";
+import { Card, Empty, Problem, Shown, Waiting } from "../parts/basics";
 import { type PatchedFile, parsePatch } from "./patch";
 
 const MOST_PATCH = 4 << 20;
@@ -94,19 +94,21 @@ function SideBySide({ file }: { file: PatchedFile }) {
         </p>
       ))}
       <div class="scroll">
-        <table class="patch" aria-label={`Changes of ${file.path}`}>
+        <table class="patch" aria-label={`Changes of ${name(file.path)}`}>
           <tbody>
             {file.rows.map((row, index) =>
               row.kind === "skip" ? (
                 <tr key={index} class="skip">
-                  <td colSpan={4}>{name(row.text)}</td>
+                  <td colSpan={4}>
+                    <Shown text={row.text} />
+                  </td>
                 </tr>
               ) : (
                 <tr key={index}>
                   <td class="at">{row.oldLine}</td>
-                  <td class={row.old === undefined ? "none" : row.same ? "" : "deleted"}>{row.old}</td>
+                  <td class={row.old === undefined ? "none" : row.same ? "" : "deleted"}>{row.old !== undefined && <Shown text={row.old} />}</td>
                   <td class="at">{row.newLine}</td>
-                  <td class={row.new === undefined ? "none" : row.same ? "" : "added"}>{row.new}</td>
+                  <td class={row.new === undefined ? "none" : row.same ? "" : "added"}>{row.new !== undefined && <Shown text={row.new} />}</td>
                 </tr>
               ),
             )}

@@ -18,6 +18,7 @@ export function Code({ sandbox }: { sandbox: Schema["Sandbox"] }) {
   const [busy, setBusy] = useState(false);
   const contexts = useLive((signal) => get<{ contexts: Schema["Context"][] }>(path`/v1/sandboxes/${sandbox.id}/contexts`, signal), [sandbox.id], {
     on: (event) => event.sandbox === sandbox.id && event.kind.startsWith("exec_"),
+    leastMs: 1000,
   });
   const run = async () => {
     setBusy(true);

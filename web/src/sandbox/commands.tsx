@@ -1,6 +1,6 @@
 // The commands of a sandbox, with their output as it comes.
 
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { type Failure, type Schema, get, path, send } from "../api";
 import { length, name } from "../format";
 import { useLive } from "../live";
@@ -9,12 +9,20 @@ import { to } from "../route";
 import { Output, cause, useOutput } from "./output";
 
 const SHOWN = 200;
+/** The list has all of them, and is asked for the more seldom the longer it is. */
+const LEAST_MS = 1000;
+const LEAST_MS_FOR_ONE = 5;
+const SELDOM_MS = 15_000;
 
 export function Commands({ sandbox, query }: { sandbox: Schema["Sandbox"]; query: URLSearchParams }) {
+  const count = useRef(0);
+  const least = Math.max(LEAST_MS, count.current * LEAST_MS_FOR_ONE);
   const list = useLive((signal) => get<{ execs: Schema["Exec"][] }>(path`/v1/sandboxes/${sandbox.id}/execs`, signal), [sandbox.id], {
     on: (event) => event.sandbox === sandbox.id && event.kind.startsWith("exec_"),
-    everyMs: 15_000,
+    leastMs: least,
+    everyMs: Math.max(SELDOM_MS, least),
   });
+  count.current = list.data?.execs.length ?? 0;
   const [command, setCommand] = useState("");
   const [error, setError] = useState<Failure>();
   const execs = [...(list.data?.execs ?? [])].sort((a, b) => b.exec - a.exec);

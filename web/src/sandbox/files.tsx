@@ -1,47 +1,23 @@
-// The files of a sandbox: look, edit, bring in, take out. What is in them is shown as text, or as a picture.
+// The files of a sandbox: look, bring in, take out.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { type Failure, type Schema, ask, get, path, query as encoded, send } from "../api";
 import { bytes, name } from "../format";
 import { useLive } from "../live";
 import { Action, Dialog, Empty, Problem, Waiting, When, toast } from "../parts/basics";
-import { to } from "../route";
+import { OneFile } from "./file";
+import { Crumbs, address, below, download, last } from "./paths";
 
 type Entry = Schema["FileEntry"];
 type Sandbox = Schema["Sandbox"];
 
 const PAGE = 500;
-const MOST_EDITED = 1 << 20;
-const FIRST_PART = 64 << 10;
-const MOST_PICTURE = 10 << 20;
-const PICTURES: Record<string, string> = { png: "image/png", jpg: "image/jpeg", jpeg: "image/jpeg", gif: "image/gif", webp: "image/webp" };
-const LINK_SECONDS = 300;
 
 export function Files({ sandbox, query }: { sandbox: Sandbox; query: URLSearchParams }) {
   if (sandbox.state === "ended") return <Empty>The sandbox has ended, and its files are gone.</Empty>;
   const file = query.get("file");
   if (file) return <OneFile key={file} id={sandbox.id} at={file} />;
   return <Directory id={sandbox.id} at={query.get("path") ?? "/workspace"} />;
-}
-
-const address = (id: string, kind: "path" | "file", at: string) => `${to("sandboxes", id, "files")}${encoded({ [kind]: at })}`;
-const above = (at: string) => at.replace(/\/[^/]*\/?$/, "") || "/";
-const last = (at: string) => at.split("/").filter(Boolean).at(-1) ?? "/";
-const below = (at: string, part: string) => `${at.replace(/\/$/, "")}/${part}`;
-
-function Crumbs({ id, at }: { id: string; at: string }) {
-  const parts = at.split("/").filter(Boolean);
-  return (
-    <nav class="crumbs" aria-label="Path">
-      <a href={address(id, "path", "/")}>/</a>
-      {parts.map((part, index) => (
-        <>
-          <a href={address(id, "path", `/${parts.slice(0, index + 1).join("/")}`)}>{name(part)}</a>
-          {index < parts.length - 1 && <span>/</span>}
-        </>
-      ))}
-    </nav>
-  );
 }
 
 function Directory({ id, at }: { id: string; at: string }) {
@@ -175,94 +151,5 @@ function NewEntry({ id, at, kind, close, done }: { id: string; at: string; kind:
         </footer>
       </form>
     </Dialog>
-  );
-}
-
-/** By an address that needs no token and is good for some minutes: the browser writes it to the disk as it comes, whatever its size. */
-async function download(id: string, at: string): Promise<void> {
-  const signed = await send<Schema["SignedUrl"]>("POST", path`/v1/sandboxes/${id}/files/sign`, { path: at, operation: "read", expires_seconds: LINK_SECONDS });
-  const target = new URL(signed.url, location.origin);
-  if (target.origin !== location.origin) throw new Error("the server signed an address of another server");
-  const link = document.createElement("a");
-  link.href = target.href;
-  link.download = last(at);
-  link.rel = "noreferrer";
-  link.click();
-}
-
-interface Loaded {
-  entry: Entry;
-  text?: string;
-  picture?: string;
-  /** Only the beginning is here. */
-  part: boolean;
-}
-
-async function read(id: string, at: string, signal: AbortSignal): Promise<Loaded> {
-  const entry = await get<Entry>(path`/v1/sandboxes/${id}/files/stat` + encoded({ path: at }), signal);
-  const kind = PICTURES[at.split(".").at(-1)?.toLowerCase() ?? ""];
-  const content = (length?: number) => ask(path`/v1/sandboxes/${id}/files/content` + encoded({ path: at, length }), { signal });
-  if (kind && entry.size <= MOST_PICTURE) {
-    const data = await (await content()).arrayBuffer();
-    return { entry, picture: URL.createObjectURL(new Blob([data], { type: kind })), part: false };
-  }
-  const part = entry.size > MOST_EDITED;
-  const data = await (await content(part ? FIRST_PART : MOST_EDITED)).arrayBuffer();
-  try {
-    return { entry, text: new TextDecoder("utf-8", { fatal: !part }).decode(data), part };
-  } catch {
-    return { entry, part };
-  }
-}
-
-function OneFile({ id, at }: { id: string; at: string }) {
-  const live = useLive((signal) => read(id, at, signal), [id, at]);
-  const [text, setText] = useState<string>();
-  const loaded = live.data;
-  useEffect(() => setText(loaded?.text), [loaded]);
-  useEffect(() => () => void (loaded?.picture && URL.revokeObjectURL(loaded.picture)), [loaded]);
-  const changed = loaded?.text !== undefined && text !== undefined && text !== loaded.text;
-  const save = async () => {
-    await ask(path`/v1/sandboxes/${id}/files/content` + encoded({ path: at, mode: ((loaded?.entry.mode ?? 0o644) & 0o7777).toString(8) }), { method: "PUT", body: text });
-    toast("Saved", name(at));
-    live.reload();
-  };
-  return (
-    <div class="files">
-      <div class="bar">
-        <Crumbs id={id} at={at} />
-        <div class="spring" />
-        {loaded && <span class="quiet">{bytes(loaded.entry.size)}</span>}
-        <Action run={() => download(id, at)}>Download</Action>
-        {loaded?.text !== undefined && !loaded.part && (
-          <Action kind="primary" disabled={!changed} run={save}>
-            Save
-          </Action>
-        )}
-        <a class="button" href={address(id, "path", above(at))}>
-          Close
-        </a>
-      </div>
-      <Problem error={live.error} retry={live.reload} />
-      {!loaded && !live.error && <Waiting what="Loading" />}
-      {loaded?.picture && <img class="picture" alt={name(last(at))} src={loaded.picture} />}
-      {loaded?.part && <p class="note">The file has {bytes(loaded.entry.size)}: only its first {bytes(FIRST_PART)} are shown. Download has all of it.</p>}
-      {loaded && loaded.text === undefined && !loaded.picture && <Empty>This is no text. Download has all of it.</Empty>}
-      {loaded?.text !== undefined && (
-        <textarea
-          class="mono content"
-          aria-label="Content"
-          spellcheck={false}
-          readOnly={loaded.part}
-          value={text ?? loaded.text}
-          onInput={(event) => setText(event.currentTarget.value)}
-          onKeyDown={(event) => {
-            if (event.key !== "s" || !(event.ctrlKey || event.metaKey)) return;
-            event.preventDefault();
-            if (changed) save().catch((error: Failure) => toast(error.message, error.hint, true));
-          }}
-        />
-      )}
-    </div>
   );
 }

@@ -9,6 +9,8 @@ import { to } from "../route";
 type Sandbox = Schema["Sandbox"];
 
 const MOST_PAGES = 10;
+/** A tree is looked for among all sandboxes, so it is not done often, however much happens. */
+const LEAST_MS = 10_000;
 
 /** All that live and have a parent, and those that ended but belong to the tree. */
 async function family(signal: AbortSignal): Promise<Sandbox[]> {
@@ -26,7 +28,11 @@ async function family(signal: AbortSignal): Promise<Sandbox[]> {
 }
 
 export function Forks({ sandbox }: { sandbox: Sandbox }) {
-  const live = useLive(family, [sandbox.id], { on: (event) => event.kind === "forked" || event.sandbox === sandbox.id });
+  const live = useLive(family, [sandbox.id], {
+    // What runs inside changes no tree.
+    on: (event) => !event.kind.startsWith("exec_") && (event.kind === "forked" || event.sandbox === sandbox.id),
+    leastMs: LEAST_MS,
+  });
   if (!live.data) return live.error ? <Problem error={live.error} retry={live.reload} /> : <Waiting what="Loading" />;
   const byId = new Map(live.data.map((one) => [one.id, one]));
   const children = new Map<string, Sandbox[]>();

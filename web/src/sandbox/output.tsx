@@ -1,8 +1,9 @@
 // The output of a command, as it comes. It is shown as text and nothing else.
 
 import { useEffect, useState } from "preact/hooks";
-import { Failure, type Schema, lines, path, query } from "../api";
+import { type Failure, type Schema, path, query } from "../api";
 import { plain, unbase64 } from "../format";
+import { follow } from "../live";
 
 export interface Piece {
   stream: "stdout" | "stderr" | "note";
@@ -11,6 +12,7 @@ export interface Piece {
 
 /** So many characters are kept in the page; the server has the rest. */
 const KEPT = 200_000;
+const DRAWN_MS = 50;
 
 export class Collected {
   pieces: Piece[] = [];
@@ -58,45 +60,54 @@ export class Collected {
   }
 }
 
+interface Followed {
+  collected: Collected;
+  error?: Failure;
+}
+
 /** Follows an exec until it has ended, also over a server that dies and comes back. */
-export function useOutput(sandbox: string, exec?: number): { collected: Collected; error?: Failure } {
-  const [state, setState] = useState<{ collected: Collected; error?: Failure }>({ collected: new Collected() });
+export function useOutput(sandbox: string, exec?: number): Followed {
+  const target = ({ stdout, stderr, results }: Collected["offsets"]) =>
+    path`/v1/sandboxes/${sandbox}/execs/${exec ?? 0}/output` + query({ stdout_offset: stdout, stderr_offset: stderr, results_offset: results, follow: true });
+  return useFollowed(exec !== undefined, target, (collected) => collected.exec !== undefined, [sandbox, exec]);
+}
+
+/** Follows a task of a job until it is over. Its stream has no places: after a break all of it comes again. */
+export function useTaskOutput(job: string, task: number): Followed {
+  return useFollowed(true, () => path`/v1/jobs/${job}/logs` + query({ task, follow: true }), undefined, [job, task]);
+}
+
+/** `over`: nothing more comes. Without it, the end of the stream says so, and a stream that broke off is read anew. */
+function useFollowed(wanted: boolean, target: (offsets: Collected["offsets"]) => string, over: ((collected: Collected) => boolean) | undefined, inputs: unknown[]): Followed {
+  const [state, setState] = useState<Followed>({ collected: new Collected() });
   useEffect(() => {
-    const collected = new Collected();
+    let collected = new Collected();
     setState({ collected });
-    if (exec === undefined) return;
-    const ended = new AbortController();
+    if (!wanted) return;
+    let ended = false;
     let drawing = false;
     const draw = () => {
       if (drawing) return;
       drawing = true;
       setTimeout(() => {
         drawing = false;
-        if (!ended.signal.aborted) setState({ collected });
-      }, 50);
+        if (!ended) setState({ collected });
+      }, DRAWN_MS);
     };
-    const follow = async () => {
-      for (let pause = 300; !ended.signal.aborted && !collected.exec; pause = Math.min(pause * 2, 5000)) {
-        const { stdout, stderr, results } = collected.offsets;
-        const target =
-          path`/v1/sandboxes/${sandbox}/execs/${exec}/output` +
-          query({ stdout_offset: stdout, stderr_offset: stderr, results_offset: results, follow: true });
-        try {
-          for await (const event of lines<Schema["OutputEvent"]>(target, { signal: ended.signal })) {
-            pause = 300;
-            collected.take(event);
-            draw();
-          }
-        } catch (error) {
-          if (ended.signal.aborted) return;
-          if (error instanceof Failure && error.status !== 0 && error.status < 500) return setState({ collected, error });
-        }
-        if (!collected.exec) await new Promise((done) => setTimeout(done, pause));
-      }
+    const from = () => {
+      if (!over) collected = new Collected();
+      return target(collected.offsets);
     };
-    void follow();
-    return () => ended.abort();
-  }, [sandbox, exec]);
+    const take = (event: Schema["OutputEvent"]) => {
+      collected.take(event);
+      draw();
+    };
+    const end = follow(from, take, (whole) => (over ? over(collected) : whole), (error) => setState({ collected, error }));
+    return () => {
+      ended = true;
+      end();
+    };
+  }, inputs);
   return state;
 }
 

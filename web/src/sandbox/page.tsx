@@ -39,6 +39,7 @@ const TABS: [string, string, (sandbox: Sandbox, query: URLSearchParams) => Compo
 export function OneSandbox({ id, tab, query }: { id: string; tab: string; query: URLSearchParams }) {
   const live: Live<Sandbox> = useLive((signal) => get<Sandbox>(path`/v1/sandboxes/${id}`, signal), [id], {
     on: (event) => event.sandbox === id || event.sandbox === live.data?.id,
+    leastMs: 1000,
     everyMs: 30_000,
   });
   const sandbox = live.data;

@@ -1,8 +1,8 @@
 // What listens inside, as a page: at a name of its own where the server has a domain, else by its path, without an origin.
 
 import { useState } from "preact/hooks";
-import { Failure, type Schema, get, path, session } from "../api";
-import { name } from "../format";
+import { Failure, type Schema, get, path, send, session } from "../api";
+import { name, shown } from "../format";
 import { useLive } from "../live";
 import { Action, Card, Empty, Problem } from "../parts/basics";
 
@@ -10,8 +10,10 @@ const LAST_PORT = 65_535;
 const USUAL = [3000, 5173, 8000, 8080, 8888];
 const KEPT = 8;
 const MOST_READ = 64 << 10;
-/** The one by which the server takes a token, once; it is a cookie of the port alone from then on. */
+/** The one by which the server takes a right to a port, once; it is a cookie of the port alone from then on. */
 const PARAMETER = "paddock_token";
+/** A right ends with the token of this tab too, and that ends by itself after so long, where `paddock ui` made it. */
+const RIGHT_SECONDS = 8 * 3600;
 
 interface Seen {
   port: number;
@@ -55,10 +57,10 @@ export function Ports({ sandbox }: { sandbox: Schema["Sandbox"] }) {
           {seen.map((one) => (
             <li key={one.port}>
               <strong>{one.port}</strong>
-              <span class={one.error ? "bad" : "quiet"} title={one.error?.hint}>
+              <span class={one.error ? "bad" : "quiet"} title={shown(one.error?.hint ?? "")}>
                 {one.error ? one.error.message : one.said}
               </span>
-              <Action kind="primary" disabled={one.error !== undefined || server.data === undefined} run={() => open(address(sandbox.id, one.port, domain))}>
+              <Action kind="primary" disabled={one.error !== undefined || server.data === undefined} run={() => open(sandbox.id, one.port, domain)}>
                 Open
               </Action>
             </li>
@@ -149,8 +151,11 @@ function address(id: string, port: number | string, domain?: string | null): str
   return `${location.protocol}//${port}-${id}.${domain}${own}/`;
 }
 
-/** In a tab that knows nothing of this one. */
-function open(target: string): void {
-  const token = session.token();
-  if (token) window.open(`${target}?${PARAMETER}=${encodeURIComponent(token)}`, "_blank", "noopener,noreferrer");
+/**
+ * In a tab that knows nothing of this one, and with a right to this port alone. A page that was there before may have left a service
+ * worker, which reads every address of its origin before the server does: a token of this session in it would be the program's.
+ */
+async function open(id: string, port: number, domain?: string | null): Promise<void> {
+  const right = await send<Schema["SignedPort"]>("POST", path`/v1/sandboxes/${id}/ports/sign`, { port, expires_seconds: RIGHT_SECONDS });
+  window.open(`${address(id, port, domain)}?${PARAMETER}=${encodeURIComponent(right.token)}`, "_blank", "noopener,noreferrer");
 }

@@ -2,7 +2,7 @@
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Schema } from "../api";
-import { plain } from "../format";
+import { plain, shown } from "../format";
 import { Figure, chartsOf } from "../parts/figure";
 
 const BASE64 = /^[A-Za-z0-9+/=\s]*$/;
@@ -47,7 +47,7 @@ function Plain({ result }: { result: Schema["CodeResult"] }) {
   const table = asTable(result.data);
   if (table) return <DataTable {...table} />;
   if (result.html) return <Html html={result.html} />;
-  if (result.json !== undefined) return <pre class="output">{JSON.stringify(result.json, null, 2)}</pre>;
+  if (result.json !== undefined) return <pre class="output">{shown(JSON.stringify(result.json, null, 2))}</pre>;
   const text = result.markdown ?? result.latex ?? result.text;
   return <pre class="output">{plain(text ?? "")}</pre>;
 }
@@ -72,12 +72,12 @@ function asTable(data: unknown): TableData | undefined {
 
 function titled(column: unknown): string {
   const named = typeof column === "object" && column !== null ? (column as { name?: unknown }).name : column;
-  return (typeof named === "string" ? plain(named) : (JSON.stringify(named) ?? "")).slice(0, LONGEST_CELL);
+  return (typeof named === "string" ? plain(named) : shown(JSON.stringify(named) ?? "")).slice(0, LONGEST_CELL);
 }
 
 function celled(cell: unknown): string {
   if (cell === null || cell === undefined) return "";
-  const text = typeof cell === "string" ? plain(cell) : typeof cell === "object" ? JSON.stringify(cell) : String(cell);
+  const text = typeof cell === "string" ? plain(cell) : typeof cell === "object" ? shown(JSON.stringify(cell)) : String(cell);
   return text.length > LONGEST_CELL ? `${text.slice(0, LONGEST_CELL)}…` : text;
 }
 

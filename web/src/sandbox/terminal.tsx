@@ -4,25 +4,37 @@ import { FitAddon } from "@xterm/addon-fit";
 import { type ITheme, Terminal } from "@xterm/xterm";
 import "@xterm/xterm/css/xterm.css";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Failure, type Schema, ask, lines, path, query, send } from "../api";
+import { Failure, type Schema, leaving, lines, path, query, send } from "../api";
 import { unbase64 } from "../format";
 import { Empty, Problem, State } from "../parts/basics";
 import { dropWhatReachesFurther } from "./terminal-filter";
 import { openWithoutInlineStyles } from "./terminal-styles";
+import { Typing } from "./typing";
 
 type Sandbox = Schema["Sandbox"];
 
 const SHELL = "command -v bash >/dev/null && exec bash -i; exec sh -i";
-const LONGEST_PASTE = 1 << 20;
 
-/** The terminal's exec goes on while another tab is shown; here is which one it is. */
-const running = new Map<string, number>();
+interface Shell {
+  exec: number;
+  typing: Typing;
+}
+
+/** By sandbox: a terminal's shell goes on while another tab is shown, and so does what was typed into it. */
+const running = new Map<string, Shell>();
+
+function forget(sandbox: string): void {
+  running.get(sandbox)?.typing.end();
+  running.delete(sandbox);
+}
+
+leaving.add(() => [...running.keys()].forEach(forget));
 
 export function TerminalTab({ sandbox }: { sandbox: Sandbox }) {
   const [round, setRound] = useState(0);
   if (sandbox.state === "ended") return <Empty>The sandbox has ended; no command runs in it any more.</Empty>;
   const anew = () => {
-    running.delete(sandbox.id);
+    forget(sandbox.id);
     setRound(round + 1);
   };
   return <Screen key={`${sandbox.id}-${round}`} id={sandbox.id} anew={anew} />;
@@ -56,10 +68,9 @@ class View {
   private readonly fit = new FitAddon();
   private readonly ended = new AbortController();
   private readonly observer: ResizeObserver;
-  private exec?: number;
-  private waiting = "";
-  private sending = false;
-  private offset?: number;
+  private shell?: Shell;
+  /** Typed before there is a shell. */
+  private early = "";
 
   constructor(
     private readonly id: string,
@@ -110,9 +121,15 @@ class View {
 
   private async run(): Promise<void> {
     try {
-      this.exec = running.get(this.id) ?? (await this.start());
-      running.set(this.id, this.exec);
-      await this.follow(this.exec);
+      let shell = running.get(this.id);
+      if (!shell) {
+        shell = await this.start();
+        running.set(this.id, shell);
+      }
+      this.shell = shell;
+      shell.typing.fail = this.fail;
+      if (this.early) shell.typing.type(this.early);
+      await this.follow(shell.exec);
     } catch (error) {
       if (this.ended.signal.aborted) return;
       this.tell("failed");
@@ -120,7 +137,7 @@ class View {
     }
   }
 
-  private async start(): Promise<number> {
+  private async start(): Promise<Shell> {
     const { rows, cols } = this.terminal;
     const exec = await send<Schema["Exec"]>("POST", path`/v1/sandboxes/${this.id}/execs`, {
       command: SHELL,
@@ -129,7 +146,7 @@ class View {
       background: true,
       env: { TERM: "xterm-256color" },
     });
-    return exec.exec;
+    return { exec: exec.exec, typing: new Typing(this.id, exec.exec) };
   }
 
   /** Output from where this view is, again and again until the shell has ended. */
@@ -149,7 +166,7 @@ class View {
             at = event.offset + event.bytes;
             this.terminal.write(`\r\n[${event.bytes} bytes were not kept]\r\n`);
           } else if (event.type === "ended") {
-            running.delete(this.id);
+            forget(this.id);
             this.tell("ended");
             this.terminal.write("\r\n[the shell has ended]\r\n");
             return;
@@ -166,32 +183,13 @@ class View {
   }
 
   private type(text: string): void {
-    if (this.waiting.length + text.length > LONGEST_PASTE) return;
-    this.waiting += text;
-    if (!this.sending) void this.send();
-  }
-
-  /** One request at a time, in order; what is typed meanwhile goes with the next. */
-  private async send(): Promise<void> {
-    this.sending = true;
-    while (this.waiting && this.exec !== undefined && !this.ended.signal.aborted) {
-      const body = new TextEncoder().encode(this.waiting);
-      this.waiting = "";
-      try {
-        const target = path`/v1/sandboxes/${this.id}/execs/${this.exec}/stdin` + query({ offset: this.offset });
-        const answer = (await (await ask(target, { method: "POST", body })).json()) as Schema["StdinReceived"];
-        this.offset = answer.offset;
-      } catch (error) {
-        if ((error as Failure).status !== 0) this.fail(error as Failure);
-        break;
-      }
-    }
-    this.sending = false;
+    if (this.shell) this.shell.typing.type(text);
+    else this.early += text;
   }
 
   private resize(rows: number, columns: number): void {
-    if (this.exec === undefined) return;
-    send("POST", path`/v1/sandboxes/${this.id}/execs/${this.exec}/resize`, { rows, columns }).catch(() => undefined);
+    if (!this.shell) return;
+    send("POST", path`/v1/sandboxes/${this.id}/execs/${this.shell.exec}/resize`, { rows, columns }).catch(() => undefined);
   }
 }
 

@@ -1,14 +1,18 @@
 // The signed timeline: every line holds the hash of the one before.
 
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { type Schema, ask, linesOf, path } from "../api";
-import { clock, moment, name } from "../format";
+import { clock, moment, name, shown } from "../format";
 import { useLive } from "../live";
 import { Card, Empty, Problem, Waiting } from "../parts/basics";
 
 type Line = Record<string, unknown> & { seq?: number; prev?: string; hash?: string };
 
 const KEPT = 2000;
+/** The whole timeline is read each time: the longer it is, the more seldom. */
+const LEAST_MS = 3000;
+const LEAST_MS_FOR_LINE = 5;
+const SELDOM_MS = 30_000;
 
 /** The header in which the server says at which line the timeline is not as it was written. */
 const DAMAGED = "paddock-damaged";
@@ -37,7 +41,14 @@ async function read(id: string, signal: AbortSignal): Promise<Read> {
 }
 
 export function Timeline({ sandbox }: { sandbox: Schema["Sandbox"] }) {
-  const live = useLive((signal) => read(sandbox.id, signal), [sandbox.id], { on: (event) => event.sandbox === sandbox.id, everyMs: 30_000 });
+  const lines = useRef(0);
+  const least = Math.max(LEAST_MS, lines.current * LEAST_MS_FOR_LINE);
+  const live = useLive((signal) => read(sandbox.id, signal), [sandbox.id], {
+    on: (event) => event.sandbox === sandbox.id,
+    leastMs: least,
+    everyMs: Math.max(SELDOM_MS, least),
+  });
+  lines.current = live.data?.all ?? 0;
   const [open, setOpen] = useState<number>();
   return (
     <Card title="Timeline" wide extra={<span class="quiet">{live.data && `${live.data.all} lines`}</span>}>
@@ -63,7 +74,7 @@ export function Timeline({ sandbox }: { sandbox: Schema["Sandbox"] }) {
                 <strong>{name(title(line))}</strong>
                 <span class="quiet cut">{name(summary(line))}</span>
               </button>
-              {open === index && <pre class="output">{JSON.stringify(line, null, 2)}</pre>}
+              {open === index && <pre class="output">{shown(JSON.stringify(line, null, 2))}</pre>}
             </li>
           ))}
       </ol>

@@ -10,6 +10,7 @@ use crate::render;
 use paddock_client::Method;
 use paddock_model::api::{CreateSignInCode, SignInCode};
 use std::io::IsTerminal;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 pub fn execute(args: UiArgs, caller: &mut Caller) -> Result<i32, CommandError> {
@@ -39,10 +40,9 @@ pub fn execute(args: UiArgs, caller: &mut Caller) -> Result<i32, CommandError> {
     })
 }
 
-/// The link is printed in any case: a desktop without `xdg-open` is no failure. The browser lives on without this command.
+/// Without `xdg-open` the link is printed all the same. What it opens lives on when this command was the first of its terminal, which hangs up.
 fn open(link: &str) {
-    let silent = |command: &mut Command| {
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().map(drop)
-    };
-    let _ = silent(Command::new("xdg-open").arg(link));
+    let mut opener = Command::new("xdg-open");
+    opener.arg(link).process_group(0).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let _ = opener.spawn().map(drop);
 }

@@ -358,7 +358,8 @@ async fn a_list_of_a_template_has_the_sandboxes_that_are_shown_under_it() {
         let listed = listed.as_array().expect("a list");
         let mut ids: Vec<&str> = listed.iter().filter_map(|one| one["sandboxID"].as_str()).collect();
         let mut expected: Vec<&str> = expected.into_iter().map(String::as_str).collect();
-        (ids.sort_unstable(), expected.sort_unstable());
+        ids.sort_unstable();
+        expected.sort_unstable();
         assert_eq!(ids, expected, "{template}");
         assert!(listed.iter().all(|one| one["templateID"] == template), "{listed:?}");
     }
