@@ -27,7 +27,8 @@ impl KeysUnderWay {
     pub fn begin(&self, tenant: &str, key: &str) -> Option<Turn<'_>> {
         let key = (tenant.to_string(), key.to_string());
         let mut keys = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        keys.insert(key.clone()).then_some(Turn { keys: self, key })
+        // Lazily: a `Turn` that is dropped here would lock the keys again, and forget the one that is under way.
+        keys.insert(key.clone()).then(|| Turn { keys: self, key })
     }
 }
 

@@ -384,6 +384,7 @@ Guarantees
   backend             process
   boundary            shared-kernel
   cpu limit           kernel
+  device inodes       on
   disk limit          kernel-in-memory
   fork                filesystem
   identity            own
