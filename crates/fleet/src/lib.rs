@@ -185,7 +185,7 @@ pub struct FleetOptions {
     pub keep_ended: u32,
     /// Templates that are built when a create names them first.
     pub first_use: FirstUseOptions,
-    /// Whose sandboxes may have a root that installs packages.
+    /// The tenants whose sandboxes may have a root that installs packages.
     pub root_may_install: RootMayInstall,
     pub backends: FindBackends,
     /// The number of this server among those behind one gateway.

@@ -25,7 +25,7 @@ def chart_of(code):
     try:
         # As the picture is drawn before the package is asked.
         plt.gcf().canvas.draw()
-        # What is no JSON by itself are the integers of numpy.
+        # The integers of numpy are no JSON by themselves.
         return json.loads(json.dumps(chart_figure_to_dict(plt.gcf()), default=int))
     finally:
         plt.close("all")

@@ -1,4 +1,4 @@
-// What a program does with the SDK for Node, over TLS. NODE_EXTRA_CA_CERTS says whom to trust. Says what it got as JSON.
+// A program with the SDK for Node, over TLS. NODE_EXTRA_CA_CERTS names the certificates to trust. It prints its results as JSON.
 import diagnostics from 'node:diagnostics_channel'
 import path from 'node:path'
 import { createRequire } from 'node:module'

@@ -70,7 +70,7 @@ fn a_node_dies(_: &Caller) -> Result<()> {
         shown.err()
     );
     assert_eq!(shown.out().lines().count(), 8);
-    // Who has the name cannot be known without it.
+    // Without that node, the owner of the name cannot be known.
     cluster.gateway.api("GET", "/v1/sandboxes/a-name", None)?.refused(503, "node_unreachable")?;
     cluster.nodes[1].start_again()?;
     cluster.becomes(2, "ready")?;
@@ -197,7 +197,7 @@ fn one_number_twice(_: &Caller) -> Result<()> {
     }
     create(&gateway, "Paddock-Node: 1\r\n")?.refused(503, "no_node")?;
     gateway.api("POST", "/v1/nodes/1/cordon", None)?.refused(409, "node_number_twice")?;
-    // What is there already is found, and ready is told with the mistake.
+    // The sandbox that is there already is found, and /readyz names the mistake.
     gateway.api("GET", &format!("/v1/sandboxes/{id}"), None)?.expect(200)?;
     assert_eq!(gateway.api("GET", "/readyz", None)?.expect(200)?["node_numbers_twice"], json!([1]));
     drop((gateway, twin, cluster));

@@ -34,7 +34,7 @@ impl Desktop {
     }
 }
 
-/// What it printed on a terminal.
+/// The output of the command on a terminal.
 fn on_a_terminal(server: &Server, words: &[&str], environment: &[(&str, &str)]) -> Result<String> {
     let mut terminal = Terminal::open(24, 200)?;
     let command = server.paddock(words)?;
@@ -83,7 +83,7 @@ fn elsewhere_it_is_printed_alone(caller: &Caller) -> Result<()> {
     on_a_terminal(&server, &["ui"], &[path, ("DISPLAY", ""), ("WAYLAND_DISPLAY", "")])?;
     let piped = server.paddock(["ui"])?.environment(path.0, path.1).environment("DISPLAY", ":7");
     ensure!(piped.finish()?.success()?.contains("/ui/#code="));
-    // What was opened by one of them would be noted before this.
+    // A link that one of them opened would be noted before this.
     let link = on_a_terminal(&server, &["ui"], &[path, ("DISPLAY", ":7")])?;
     until(PATIENCE, "the opened link", || desktop.noted().contains(&link).then_some(()))?;
     assert_eq!(desktop.noted(), format!("1 {link}\n"));

@@ -24,7 +24,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// What is set aside gets this after its name.
+/// A file that is set aside gets this after its name.
 pub const ASIDE: &str = ".made-inside";
 /// By these a repository makes git execute something, or take settings and objects from elsewhere.
 const SET_ASIDE: [&CStr; 7] =

@@ -34,7 +34,7 @@ pub fn execute(args: KillArgs, caller: &mut Caller) -> Result<i32, CommandError>
             print(&format!("{}\n", render::escape::line(id)), caller)
         })
         .await?;
-        // What the nodes have that did not answer goes on.
+        // The sandboxes of nodes that did not answer go on.
         let all_answered = !args.all || client.missing_nodes().is_empty();
         Ok(if all_answered { code } else { code.max(1) })
     })

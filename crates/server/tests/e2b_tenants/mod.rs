@@ -60,7 +60,7 @@ const OF_A_VOLUME: &[Tried] = &[
     ("GET", "/volumecontent/{volume}/file", "?path=/x", None),
     ("PUT", "/volumecontent/{volume}/file", "?path=/x", Some("x")),
 ];
-/// What E2B's agent in a sandbox answers.
+/// Calls that E2B's agent in a sandbox answers.
 const INSIDE: &[Tried] = &[
     ("GET", "/health", "", None),
     ("GET", "/files", "?path=/etc/passwd", None),

@@ -135,7 +135,7 @@ def is_grid_line(line):
     return _len(x) == 2 and _len(y) == 2 and bool(x[0] == x[1] or y[0] == y[1])
 
 
-# What axes have
+# The parts of axes
 
 
 def named(artist):

@@ -58,7 +58,7 @@ fn name(names: &BTreeMap<u32, String>, id: u32) -> String {
     }
 }
 
-/// What is known already stays, and so does the first of several names.
+/// Names that are known already stay, and so does the first of several names.
 fn add_names(names: &mut BTreeMap<u32, String>, content: &[u8]) {
     for line in String::from_utf8_lossy(content).lines() {
         let mut fields = line.split(':');

@@ -28,7 +28,7 @@ pub struct NewTemplate {
     cpu_count: Option<f64>,
     #[serde(default, rename = "memoryMB")]
     memory_mb: Option<u64>,
-    /// What its sandboxes can write at least.
+    /// The disk that each of its sandboxes has at least.
     #[serde(default)]
     min_free_disk_mb: Option<u64>,
 }
