@@ -185,7 +185,7 @@ def case_a_terminal_is_one(world):
 def case_control_characters_reach_the_program(world):
     pty = world.sandbox.pty
     handle = pty.create(size=PtySize(rows=24, cols=80))
-    pty.send_stdin(handle.pid, b"sh -c \"echo re''ady; exec sleep 60\"\n")
+    pty.send_stdin(handle.pid, b"sh -c \"trap 'exit 130' INT; echo re''ady; while :; do sleep 0.1; done\"\n")
     read_until(handle, b"ready")
     pty.send_stdin(handle.pid, b"\x03")
     pty.send_stdin(handle.pid, b"echo code=$?\n")

@@ -41,7 +41,7 @@ test('it_has_a_directory_variables_and_a_user', async () => {
 
 test('control_characters_reach_the_program', async () => {
   const { handle, type, says } = await terminal()
-  await type(`sh -c "echo re''ady; exec sleep 60"\n`)
+  await type(`sh -c "trap 'exit 130' INT; echo re''ady; while :; do sleep 0.1; done"\n`)
   await says('ready')
   await type('\x03')
   await type('echo code=$?\n')

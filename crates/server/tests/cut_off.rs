@@ -33,7 +33,7 @@ impl Place {
     /// Begins an action, and goes away while it waits for the first time.
     async fn cut<T>(&self, action: impl Future<Output = T>) {
         let mut action = pin!(action);
-        poll_fn(|context| Poll::Ready(drop(action.as_mut().poll(context)))).await;
+        poll_fn(|context| Poll::Ready(action.as_mut().poll(context).is_ready())).await;
     }
 
     async fn until(&self, state: SandboxState) -> Sandbox {

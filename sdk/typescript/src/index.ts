@@ -32,7 +32,7 @@ export type { RetryPolicy } from './retrying.js'
 export type { Data } from './bytes.js'
 export type {
   Cause, Change, CodeContext, CodeError, CodeResult, CommandResult, End, Execution, FileEntry, FileEvent, IdleAction, MergeReport,
-  Network, NetworkDecision, PortRight, ResolvedPath, SandboxInfo, SandboxState, Snapshot, TtlAction, UnderPressure, Usage,
+  Network, NetworkDecision, PortRight, ResolvedLink, ResolvedPath, SandboxInfo, SandboxState, Snapshot, TtlAction, UnderPressure, Usage,
   UsageSample,
 } from './models.js'
 export type { components } from './generated/openapi.js'

@@ -172,13 +172,16 @@ export interface FileEntry {
   readonly gid: number
   readonly modifiedAt: Date
   readonly target: string | undefined
-  /** What a link leads to in the end, through any number of links; undefined where it leads nowhere. */
-  readonly resolved: Readonly<Schemas['ResolvedLink']> | undefined
+  /** The end of a link, through any number of links; undefined where it leads nowhere. */
+  readonly resolved: ResolvedLink | undefined
   /** The path's exact bytes where they are not UTF-8. */
   readonly pathBytes: Uint8Array | undefined
   /** Extended attributes of the user's namespace that are text, by their names without `user.`. */
   readonly attributes: Readonly<Record<string, string>>
 }
+
+/** The file at the end of a link. */
+export type ResolvedLink = Readonly<Schemas['ResolvedLink']>
 
 /** Where a path leads, through all links. Parts that are missing stay as they are written. */
 export interface ResolvedPath {

@@ -271,10 +271,11 @@ describe('pty', () => {
     assert.match((await process.wait()).stdout, /xterm-256color/)
   })
   test('Ctrl-C interrupts', async () => {
-    const process = await box.commands.pty({ command: "echo ready; sleep 600" })
+    // The trap is set before it is ready. Without one, a shell that is about to start its next command may take the signal for both.
+    const process = await box.commands.pty({ command: "trap 'exit 3' INT; echo ready; while :; do sleep 0.1; done" })
     for await (const event of process) if (event.type === 'output' && event.text.includes('ready')) break
     await process.writeStdin('\x03')
-    assert.equal((await process.wait()).ok, false)
+    assert.equal((await process.wait()).exitCode, 3)
   })
   test('terminal: true is 24 by 80', async () => {
     const process = await box.commands.start('stty size', { terminal: true })

@@ -15,6 +15,7 @@ use crate::held;
 use crate::shared::identity::Identity;
 use crate::shared::new_repository;
 use crate::shared::placeholder::Placeholder;
+use crate::shared::repository_files;
 use crate::shared::slot::Slot;
 use crate::shared::written_repositories::Before;
 use paddock_model::protected::{self, IN_A_REPOSITORY, Node};
@@ -328,7 +329,7 @@ fn refuse(path: &Path, reason: &str) -> CreateError {
 /// `git`: the absolute path of the stand-in, in `parent`.
 fn make_repository(parent: &OwnedFd, git: &Path, owner: (u32, u32)) -> rustix::io::Result<[Placeholder; 2]> {
     let own = make_or_find(parent.as_fd(), ".git", git.to_path_buf(), owner)?;
-    let directory = new_repository::open_directory(parent.as_fd(), c".git")?;
+    let directory = repository_files::open_directory(parent.as_fd(), c".git")?;
     Ok([own, make_or_find(directory.as_fd(), new_repository::NAME, git.join(new_repository::NAME), owner)?])
 }
 

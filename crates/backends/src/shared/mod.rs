@@ -12,7 +12,8 @@
 //! - [`head_start`]: a child that waits for its sandbox, so that the sandbox need not wait for it
 //! - [`way_in`]: the way of a process from outside into a sandbox
 //! - [`placeholder`]: stand-ins for protected names that do not exist; [`new_repository`]: a repository that the work made where the
-//!   workspace had none; [`written_repositories`]: those that it could write to are made harmless
+//!   workspace had none; [`written_repositories`]: those that it could write to are made harmless; [`repository_files`]: reading
+//!   and writing in them
 //! - [`lasting`], [`adopt`]: the parts that outlive the engine, and how the next engine takes them over
 //! - [`fence`]: the fence that the host's kernel makes, and its end; [`janitor`]: cleans up when the engine is killed
 //! - [`kernel`]: facts about the host's kernel
@@ -34,6 +35,7 @@ pub(crate) mod nested_launch;
 pub(crate) mod new_repository;
 pub(crate) mod placeholder;
 mod places;
+pub(crate) mod repository_files;
 pub(crate) mod root_rights;
 pub(crate) mod run_directory;
 pub(crate) mod slot;

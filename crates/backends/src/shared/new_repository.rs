@@ -4,15 +4,14 @@
 //! stands in the place of `.git` inside alone: on the host, `.git` has no HEAD. When nothing runs inside any more, commits, branches and
 //! the index go where they belong. Hooks and settings do not: the settings are written anew.
 
+use super::repository_files::{entries, is_file, open_directory, settings, write_new};
 use super::written_repositories::set_bad_index_aside;
-use crate::held::git_setting;
 use paddock_model::protected::NEW_REPOSITORY;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, renameat, statat, unlinkat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, renameat, unlinkat};
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
-use std::io::{Read, Result, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{MetadataExt, fchown};
+use std::io::{Read, Result};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// The last part of its path, within `.git`.
@@ -92,40 +91,6 @@ fn head(made: &OwnedFd) -> Option<String> {
     (is_plain && (line.starts_with("ref: refs/") || is_commit)).then(|| format!("{line}\n"))
 }
 
-/// The settings of a new repository. Only the storage of objects and branches is taken from the old ones, by known
-/// words.
-pub fn settings(made: &OwnedFd) -> Result<String> {
-    let config = PathBuf::from(format!("/proc/self/fd/{}/config", made.as_raw_fd()));
-    let known = |key: &str, words: &[&'static str]| {
-        let value = match is_file(made.as_fd(), c"config") {
-            true => git_setting(&config, "extensions", key),
-            false => None,
-        };
-        value.and_then(|value| words.iter().find(|word| **word == value).copied())
-    };
-    let mut text = String::from("[core]\n\trepositoryformatversion = ");
-    let (format, storage) = (known("objectformat", &["sha256"]), known("refstorage", &["reftable"]));
-    text.push_str(if format.is_some() || storage.is_some() { "1\n" } else { "0\n" });
-    text.push_str("\tfilemode = true\n\tbare = false\n\tlogallrefupdates = true\n");
-    for (key, value) in [("objectformat", format), ("refstorage", storage)] {
-        if let Some(value) = value {
-            text.push_str(&format!("[extensions]\n\t{key} = {value}\n"));
-        }
-    }
-    Ok(text)
-}
-
-pub fn write_new(directory: &OwnedFd, name: &CStr, content: &[u8]) -> Result<()> {
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let mut file = std::fs::File::from(openat(directory, name, flags, Mode::from_raw_mode(0o644))?);
-    let owner = std::fs::File::from(directory.try_clone()?).metadata()?;
-    if file.metadata()?.uid() != owner.uid() {
-        // Root makes it for another user; if that cannot be, it stays root's.
-        let _ = fchown(&file, Some(owner.uid()), Some(owner.gid()));
-    }
-    file.write_all(content)
-}
-
 /// Removes every link, pipe and device below: git would follow the one and wait for the other.
 fn keep_plain_files(directory: &OwnedFd) -> Result<()> {
     let mut waiting = vec![(directory.try_clone()?, 0)];
@@ -175,31 +140,6 @@ fn empty(top: &OwnedFd) -> Result<()> {
         unlinkat(top, &name, AtFlags::REMOVEDIR)?;
     }
     Ok(())
-}
-
-pub fn entries(directory: &OwnedFd) -> Result<Vec<(CString, FileType)>> {
-    let mut found = Vec::new();
-    for entry in Dir::read_from(directory)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        if name == c"." || name == c".." {
-            continue;
-        }
-        // Some file systems do not say the kind in a listing.
-        let kind = FileType::from_raw_mode(statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode);
-        found.push((name.to_owned(), kind));
-    }
-    Ok(found)
-}
-
-pub fn is_file(directory: BorrowedFd<'_>, name: &CStr) -> bool {
-    let found = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
-    found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::RegularFile)
-}
-
-pub fn open_directory(parent: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    openat(parent, name, flags, Mode::empty())
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@
 //!
 //! Git is not asked: nothing is executed, and every byte is taken for hostile.
 
-use super::new_repository::{entries, is_file, open_directory, settings, write_new};
+use super::repository_files::{entries, is_file, open_directory, settings, write_new};
 use crate::held::{LARGEST_INDEX, is_plain_index, read_bounded};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat, fchmod};
 use rustix::fs::{openat, openat2, readlinkat, renameat_with, statat, unlinkat};

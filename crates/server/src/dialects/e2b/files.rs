@@ -3,6 +3,7 @@
 use super::errors::{Refusal, Result};
 use super::inside::{Inside, User, basic_user};
 use super::multipart::{Multipart, boundary};
+use super::signature_search;
 use super::signatures::{Operation, Wanted};
 use super::{entries, packed, sandboxes};
 use crate::app::App;
@@ -93,7 +94,8 @@ pub async fn write_signed(State(app): State<App>, request: Request) -> Result<Re
 
 /// A signature is valid until the API key that it was made for is revoked.
 async fn signed(app: App, request: Request, operation: Operation) -> Result<Response> {
-    let signed = Wanted::of(request.uri().query())?.signed(&app, operation).await?;
+    let sought = Wanted::of(request.uri().query())?.sought(operation)?;
+    let signed = signature_search::find(&app, sought).await?;
     let admitted = app.fleet().admit_token(&signed.key).await?;
     let Some(Admitted { actor, revoked }) = admitted else {
         return Err(Refusal::unauthorized("the API key that this address was signed for was revoked"));

@@ -3,7 +3,6 @@
 
 use super::errors::{Refusal, Result};
 use super::grants::Grant;
-use super::signature_search;
 use crate::app::App;
 use axum::http::{Method, Uri};
 use base64::Engine as _;
@@ -86,7 +85,7 @@ impl Wanted {
 
     /// The holder of the API key that the URL was signed for, where the request names the sandbox: nothing is looked for then.
     pub async fn admit(&self, app: &App, operation: Operation, sandbox: &str) -> Result<Admitted> {
-        let sought = self.sought(operation, self.given()?).ok_or_else(invalid)?;
+        let sought = self.sought(operation)?;
         let sandbox = app.fleet().get(&Actor::owner(), sandbox).await.map_err(|_| invalid())?;
         let keys = app.fleet().tokens(&Actor::owner()).await?;
         let mut own = keys.iter().filter(|key| may_sign(key, &sandbox));
@@ -106,13 +105,12 @@ impl Wanted {
         Ok(signature)
     }
 
-    /// The sandbox and the API key that the URL was signed for.
-    pub async fn signed(&self, app: &App, operation: Operation) -> Result<Signed> {
-        let sought = self.sought(operation, self.given()?).ok_or_else(invalid)?;
-        signature_search::find(app, sought).await
+    /// The signature, if it has not expired, to be compared with those that tokens make.
+    pub fn sought(&self, operation: Operation) -> Result<Sought> {
+        self.sought_for(operation, self.given()?).ok_or_else(invalid)
     }
 
-    fn sought(&self, operation: Operation, signature: &str) -> Option<Sought> {
+    fn sought_for(&self, operation: Operation, signature: &str) -> Option<Sought> {
         let hash = STANDARD_NO_PAD.decode(signature.strip_prefix(PREFIX)?).ok()?;
         if hash.len() != SHA256_OUTPUT_LEN {
             return None;
@@ -162,7 +160,7 @@ mod tests {
         .expect("valid");
         // python: "v1_" + base64(sha256(b"/tmp/a.txt:read:user:secret:1700000000")) without "="
         let fits = |wanted: &Wanted, operation, signature| {
-            wanted.sought(operation, signature).is_some_and(|sought| sought.fits("secret"))
+            wanted.sought_for(operation, signature).is_some_and(|sought| sought.fits("secret"))
         };
         assert!(fits(&wanted, Operation::Read, EXPECTED_WITH_TIME));
         let bare = Wanted::default();
@@ -170,7 +168,7 @@ mod tests {
         assert!(!fits(&bare, Operation::Read, EXPECTED_BARE));
         // No token makes these, and none is tried.
         for made_up in ["v1_", "v1_x", &format!("{EXPECTED_BARE}="), &EXPECTED_BARE[3..]] {
-            assert!(bare.sought(Operation::Write, made_up).is_none(), "{made_up}");
+            assert!(bare.sought_for(Operation::Write, made_up).is_none(), "{made_up}");
         }
     }
 
