@@ -1,9 +1,12 @@
 """Runs the cases of cases*.mjs with the SDKs for Node, where they are there."""
+import contextlib
 import json
 import os
 import shutil
 import subprocess
 import threading
+import urllib.error
+import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # In seconds, from one line of output to the next: a case has a limit of its own, and a busy host takes its time for all of them.
@@ -16,6 +19,7 @@ def run(world, directory, words=()):
     if not place or not os.path.exists(os.path.join(place, "e2b", "package.json")) or not node:
         print("SKIP e2b-node: the SDK for Node is not there", flush=True)
         return
+    forget_templates(world)
     environment = dict(os.environ, **world.variables, PADDOCK_TEST_E2B_NODE=place)
     environment.update(OTHER_KEY=world.other_key, READING_KEY=world.reading_key, IMAGE=world.image or "")
     command = [node, os.path.join(HERE, "run.mjs"), directory, *words]
@@ -36,6 +40,22 @@ def run(world, directory, words=()):
         code = process.wait()
     if code != 0:
         yield "node.all_cases_ran", False, f" (exit code {code}{limit.said})"
+
+
+def forget_templates(world):
+    """A tenant has 200 templates at the most, and the cases for Python made many."""
+    address, token = world.variables["E2B_API_URL"], world.server.run("token", "create", "--tenant", "e2b", "--role", "admin").strip()
+
+    def call(method, path):
+        request = urllib.request.Request(address + path, method=method)
+        request.add_header("Authorization", f"Bearer {token}")
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.read()
+
+    for template in json.loads(call("GET", "/v1/templates"))["templates"]:
+        # Those of the server are not this tenant's to delete.
+        with contextlib.suppress(urllib.error.HTTPError):
+            call("DELETE", f"/v1/templates/{template['name']}")
 
 
 class Limit:

@@ -156,9 +156,9 @@ fn a_server_is_started_by_need_and_shared() -> Result<()> {
         assert_eq!(paddock(&["exec", id.trim(), "--", "echo", "hello"])?.success()?, "hello\n");
         assert_eq!(paddock(&["ps", "-q"])?.success()?, id);
         paddock(&["kill", "--all"])?.success()?;
-        // It would end by itself when idle; the test does not wait for that.
+        // It would end by itself when idle; the test does not wait for that. `[s]` keeps this shell from ending itself first.
         let socket = format!("{runtime}/paddock/api.sock");
-        caller.shell(&caller.home(), &format!("for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline 2>/dev/null | grep -q 'serve.*{socket}' && kill ${{p#/proc/}}; done; true"))?;
+        caller.shell(&caller.home(), &format!("for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline 2>/dev/null | grep -q '[s]erve.*{socket}' && kill ${{p#/proc/}}; done; true"))?;
         until(PATIENCE, "the end of the server", || {
             std::os::unix::net::UnixStream::connect(&socket).is_err().then_some(())
         })
