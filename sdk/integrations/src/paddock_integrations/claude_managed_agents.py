@@ -78,11 +78,12 @@ class PaddockWorker:
         sandbox = await make(**self._options(work))
         try:
             result = await run_to_end(sandbox, self._command)
-            if not result.ok:
-                log.error("the worker of session %s: %s: %s", work.data.id, result.cause, result.stderr[-2000:])
-                await self._give_up(work)
         finally:
             await asyncio.shield(_end(sandbox))
+        # Now, so that the next worker of the item does not work beside this sandbox.
+        if not result.ok:
+            log.error("the worker of session %s: %s: %s", work.data.id, result.cause, result.stderr[-2000:])
+            await self._give_up(work)
 
     def _options(self, work: BetaSelfHostedWork) -> dict[str, Any]:
         base = str(self._client.base_url).rstrip("/")
