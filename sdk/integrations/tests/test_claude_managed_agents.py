@@ -100,12 +100,13 @@ def living() -> list[str]:
     return [one.id for one in Sandbox.list(state="running", metadata={"framework": "claude-managed-agents"})]
 
 
-def nothing_lives() -> None:
+async def nothing_lives() -> None:
     """Waits for the end of the last sandbox: a session is told as stopped by the worker inside it."""
-    until = time.monotonic() + 10
-    while living():
-        assert time.monotonic() < until, f"{living()} still run"
-        time.sleep(0.05)
+    for _ in range(200):
+        if not living():
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"{living()} still run")
 
 
 async def test_a_session_runs_in_a_sandbox_that_ends_with_it(queue: Callable[..., Vendor], tmp_path: Path) -> None:
@@ -114,7 +115,7 @@ async def test_a_session_runs_in_a_sandbox_that_ends_with_it(queue: Callable[...
     first, second = results(service)
     assert first.split() == ["/workspace", "agent"]
     assert second.split() == ["42"]
-    nothing_lives()
+    await nothing_lives()
 
 
 async def test_the_key_stays_at_the_gate(queue: Callable[..., Vendor], tmp_path: Path) -> None:
@@ -134,7 +135,7 @@ async def test_a_worker_that_fails_gives_its_item_back(
     with caplog.at_level(logging.ERROR):
         await until_stopped(service, worker(service, tmp_path, command=["/bin/sh", "-c", "echo broken >&2; exit 3"]))
     assert "broken" in caplog.text
-    nothing_lives()
+    await nothing_lives()
 
 
 async def test_an_item_without_a_sandbox_is_given_back(
@@ -200,7 +201,7 @@ async def test_a_session_that_outlives_its_sandbox_is_given_back(
     with caplog.at_level(logging.ERROR):
         await until_stopped(service, worker(service, tmp_path, command=["/bin/sleep", "600"], ttl_seconds=3))
     assert "session sesn_1" in caplog.text
-    nothing_lives()
+    await nothing_lives()
 
 
 async def test_a_command_that_is_not_there_gives_the_item_back(
@@ -211,7 +212,7 @@ async def test_a_command_that_is_not_there_gives_the_item_back(
         await until_stopped(service, worker(service, tmp_path, command=["/no/such/worker", "run"]))
     assert "not_started" in caplog.text
     assert "/no/such/worker" in caplog.text or "No such file" in caplog.text
-    nothing_lives()
+    await nothing_lives()
 
 
 async def test_nothing_but_the_vendor_is_reached(queue: Callable[..., Vendor], tmp_path: Path) -> None:
@@ -258,7 +259,7 @@ async def test_a_cancelled_worker_leaves_no_sandbox(queue: Callable[..., Vendor]
     assert len(living()) == 1
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
-    nothing_lives()
+    await nothing_lives()
 
 
 #: As a computer on which the name of the vendor leads somewhere.
@@ -323,7 +324,7 @@ def test_the_recipe_of_the_guide_runs(queue: Callable[..., Vendor], server: Serv
     assert first.split() == ["/workspace"]
     assert second.startswith("42\n")
     assert KEY not in second
-    nothing_lives()
+    await nothing_lives()
 
 
 def test_a_killed_program_leaves_nothing() -> None:
