@@ -324,7 +324,7 @@ def test_the_recipe_of_the_guide_runs(queue: Callable[..., Vendor], server: Serv
     assert first.split() == ["/workspace"]
     assert second.startswith("42\n")
     assert KEY not in second
-    await nothing_lives()
+    asyncio.run(nothing_lives())
 
 
 def test_a_killed_program_leaves_nothing() -> None:
