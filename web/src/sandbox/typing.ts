@@ -1,4 +1,4 @@
-// What is typed into a shell, until the server has it: in order, and each byte once, also over a connection that breaks.
+// Typed text is kept until the server has it: in order, and each byte once, also over a connection that breaks.
 
 import { Failure, type Schema, ask, path, query } from "../api";
 import { bytes } from "../format";
@@ -54,7 +54,7 @@ export class Typing {
         this.waiting = this.waiting.slice(piece.length);
         pause = FIRST_PAUSE_MS;
       } catch (error) {
-        // Whatever is no answer of the server is as if the connection broke.
+        // Anything but an answer of the server is as if the connection broke.
         if (error instanceof Failure && error.status >= 400 && error.status < 500 && !LATER.includes(error.status)) {
           this.waiting = "";
           this.fail(error);
