@@ -22,8 +22,10 @@ import packages
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CARGO = os.environ.get("CARGO", "cargo")
 # The lines by which a failing test is found. They are repeated at the end, because thousands of lines come in between.
-COMPLAINT = re.compile(r"^thread '.*panicked at |^Error: |^error(\[|:)|^CHECK \S+ FAIL|^(FAIL|ERROR): |\.\.\. FAILED$")
+COMPLAINT = re.compile(r"^thread '.*panicked at |^Error: |^error(\[|:)|^CHECK \S+ FAIL|^(FAIL|ERROR): |\.\.\. FAILED$|^\s*not ok \d+ ")
 LINES_OF_A_COMPLAINT = 12
+# Of a stage that failed and had no such line.
+LAST_LINES = 60
 COMPLAINTS = 200
 # The one test of the conformance suite that has a target of its own.
 WITHOUT_LAYERS = "without_any_one_layer_an_attack_succeeds"
@@ -73,7 +75,7 @@ class Stage:
         self.name, self.environment = name, environment or {}
         self.commands = [command if isinstance(command, tuple) else (command, ROOT) for command in commands]
         self.state, self.passed, self.failed, self.ignored, self.skips = "not run", 0, 0, 0, []
-        self.time, self.complaints = Time(), []
+        self.time, self.complaints, self.last = Time(), [], collections.deque(maxlen=LAST_LINES)
 
     def run(self):
         with self.time:
@@ -90,6 +92,7 @@ class Stage:
         wanted = 0
         for line in process.stdout:
             say(f"{self.name} | {line}")
+            self.last.append(line)
             if COMPLAINT.search(line):
                 wanted = LINES_OF_A_COMPLAINT
             if wanted:
@@ -105,6 +108,10 @@ class Stage:
             if line.startswith("SKIP "):
                 self.skips.append(line[5:].strip())
         return process.wait()
+
+    def told(self):
+        """What is repeated at the end when it failed."""
+        return f"\n=== what {self.name} said\n\n{''.join(self.complaints[:COMPLAINTS] or self.last)}"
 
 
 def say(text):
@@ -254,7 +261,7 @@ def run_slow(which):
     for stage in ran:
         print("".join(f"  skip: {skip}\n" for skip in stage.skips), end="")
         if stage.state != "passed":
-            print(f"\n=== what {stage.name} said\n\n{''.join(stage.complaints[:COMPLAINTS])}")
+            print(stage.told())
     sys.exit(0 if all(stage.state == "passed" for stage in ran) else 1)
 
 
@@ -383,7 +390,7 @@ def main():
         print(f"  not run: {what}: make test-{name}")
     for stage in ran:
         if stage.state == "FAILED":
-            print(f"\n=== what {stage.name} said\n\n{''.join(stage.complaints[:COMPLAINTS])}")
+            print(stage.told())
     for failure in failures:
         print(f"  FAILED: {failure}")
     passed, failed = sum(s.passed for s in ran), sum(s.failed for s in ran)

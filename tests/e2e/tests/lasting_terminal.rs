@@ -45,7 +45,8 @@ fn a_resize_is_forwarded(caller: &Caller) -> Result<()> {
 fn control_c_goes_inside(caller: &Caller) -> Result<()> {
     let server = Server::start(caller)?;
     let id = server.create(&[])?;
-    let script = "trap 'echo caught' INT; echo ready; read line; read line; echo got $line; exit 4";
+    // A shell sees a signal between two commands only, so none waits for a line before the signal was caught.
+    let script = "trap 'echo caught; caught=1' INT; echo ready; until [ $caught ]; do sleep 0.05; done; read line; read line; exit 4";
     let mut terminal = start(&server, &["exec", "-it", &id, "sh", "-c", script])?;
     terminal.wait_for("ready")?;
     terminal.type_keys(b"\x03")?;

@@ -12,7 +12,7 @@ use crate::work::{self, FINISHED, kill_sessions, sessions_left};
 use paddock_protocol::ExitKind;
 use rustix::event::PollFlags;
 use rustix::net::sockopt::socket_peercred;
-use rustix::process::{Pid, getsid};
+use rustix::process::Pid;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -184,7 +184,7 @@ impl Agent {
         if !is_let_in || is_ready(&connection, PollFlags::RDHUP) {
             return None;
         }
-        let caller = getsid(Some(peer.pid)).ok().filter(|caller| !self.visits.killed.contains(caller))?;
+        let caller = session_of(peer.pid).filter(|caller| !self.visits.killed.contains(caller))?;
         self.has_worked = true;
         self.inside.confinement.share_domain().ok()?;
         let root =
@@ -192,6 +192,13 @@ impl Agent {
         self.visits.visits.push(Visit { root, caller, ended: false });
         Some(())
     }
+}
+
+/// None also when the leader is outside of this PID namespace: the kernel says 0 then, which rustix's `getsid` takes for a number.
+fn session_of(process: Pid) -> Option<Pid> {
+    // SAFETY: the call takes a number and touches no memory.
+    let session = unsafe { libc::getsid(process.as_raw_pid()) };
+    (session > 0).then(|| Pid::from_raw(session)).flatten()
 }
 
 #[cfg(test)]
@@ -209,7 +216,7 @@ mod tests {
     fn leader() -> (Child, Pid) {
         let child = Command::new("setsid").args(["sleep", "1000"]).spawn().unwrap();
         let pid = Pid::from_child(&child);
-        while getsid(Some(pid)) != Ok(pid) {
+        while session_of(pid) != Some(pid) {
             std::thread::yield_now();
         }
         (child, pid)
