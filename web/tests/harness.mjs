@@ -27,7 +27,10 @@ const FLAGS = [
   "--disable-component-update",
   "--disable-sync",
 ];
-export const PATIENCE = 30_000;
+/** Long, because a busy host decides no test: none of these waits ends by time where all is well. */
+export const PATIENCE = 120_000;
+/** Of one flow, whatever it waits for. */
+export const LIMIT = 900_000;
 
 /** One server with a state directory of its own. */
 export class Server {
@@ -46,7 +49,7 @@ export class Server {
     const log = openSync(join(this.directory, "serve.log"), "a");
     const words = ["serve", "--socket", join(this.directory, "api.sock"), "--listen", `127.0.0.1:${this.port}`, ...this.words];
     this.process = spawn(PADDOCK, words, { env: this.environment, stdio: ["ignore", log, log] });
-    for (let left = 600; ; left -= 1) {
+    for (let left = PATIENCE / 100; ; left -= 1) {
       const ready = await fetch(`${this.url}/readyz`).then((answer) => answer.ok, () => false);
       if (ready) break;
       assert.ok(left > 0 && this.process.exitCode === null, "the server does not come up");
@@ -118,7 +121,7 @@ export function stage(words = []) {
   const the = { server: new Server(words) };
   before(async () => {
     await the.server.start();
-    the.browser = await chromium.launch({ executablePath: process.env.PADDOCK_TEST_CHROMIUM ?? "/usr/bin/chromium", headless: true, args: FLAGS });
+    the.browser = await chromium.launch({ executablePath: process.env.PADDOCK_TEST_CHROMIUM ?? "/usr/bin/chromium", headless: true, args: FLAGS, timeout: PATIENCE });
   });
   after(async () => {
     await the.browser?.close();
@@ -182,7 +185,7 @@ async function fromDirectory(route) {
 
 /** One flow: a test with a tab of its own. */
 export function flow(the, name, work, options = {}) {
-  test(name, { timeout: options.timeout ?? 180_000 }, async (context) => {
+  test(name, { timeout: LIMIT }, async (context) => {
     const page = await tab(the, options);
     try {
       await work(page, the.server, (reason) => context.skip(reason));

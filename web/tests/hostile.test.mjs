@@ -4,7 +4,7 @@ import { readFileSync, readdirSync } from "node:fs";
 import { createServer } from "node:http";
 import { join } from "node:path";
 import { test } from "node:test";
-import { ROOT, assert, eventually, flow, screen, stage } from "./harness.mjs";
+import { LIMIT, ROOT, assert, eventually, flow, screen, stage } from "./harness.mjs";
 
 const the = stage();
 const NAME = "<img src=x onerror=alert(1)>";
@@ -112,7 +112,7 @@ flow(the, "HTML of a result is shown in a frame that can do nothing, and reaches
   }
 }, { allowed: [/http:\/\/127\.0\.0\.1/, /inline/], reaches: [/^http:\/\/127\.0\.0\.1:\d+\/(picture\.png|style\.css|ground\.png|film\.mp4|inside\.html|out\.html)$/] });
 
-test("control: the same HTML in a page of its own reaches the attacker's server in each of these ways", { timeout: 180_000 }, async () => {
+test("control: the same HTML in a page of its own reaches the attacker's server in each of these ways", { timeout: LIMIT }, async () => {
   const attacker = await listener();
   const page = await the.browser.newPage();
   try {

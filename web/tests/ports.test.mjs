@@ -1,6 +1,6 @@
 // What listens inside, opened from the page: at its own name, or without an origin.
 
-import { Server, assert, eventually, flow, stage } from "./harness.mjs";
+import { LIMIT, Server, assert, eventually, flow, stage } from "./harness.mjs";
 import { test } from "node:test";
 
 const DOMAIN = "ports.localhost";
@@ -164,7 +164,7 @@ test("a name that was pointed at this host is not a port of it", async () => {
 
 const plain = { server: new Server() };
 
-test("without a domain the page is shown without an origin, and the hint says what that means", { timeout: 180_000 }, async () => {
+test("without a domain the page is shown without an origin, and the hint says what that means", { timeout: LIMIT }, async () => {
   const { tab } = await import("./harness.mjs");
   await plain.server.start();
   try {

@@ -2,7 +2,7 @@
 
 import { join } from "node:path";
 import { test } from "node:test";
-import { ROOT, assert, eventually, flow, screen, stage } from "./harness.mjs";
+import { LIMIT, ROOT, assert, eventually, flow, screen, stage } from "./harness.mjs";
 
 const the = stage();
 const ESC = "\u001b";
@@ -101,7 +101,7 @@ flow(the, "no question that a program prints is answered, so nothing is typed th
   await page.keyboard.type("exec python3 asks.py");
   await page.keyboard.press("Enter");
   for (const number of Object.keys(Object.keys(QUESTIONS))) {
-    await eventually(async () => new RegExp(`^asked ${number}$`, "m").test(await screen(page)), true, 60_000);
+    await eventually(async () => new RegExp(`^asked ${number}$`, "m").test(await screen(page)));
     // The page loses the focus and gets it back, as when the person looks elsewhere: that is told to nobody.
     await page.locator(".xterm-helper-textarea").evaluate((area) => {
       area.blur();
@@ -113,7 +113,7 @@ flow(the, "no question that a program prints is answered, so nothing is typed th
   const { stdout } = await server.exec(sandbox.id, "cat typed.json");
   const typed = Object.fromEntries(Object.keys(QUESTIONS).map((what, number) => [what, JSON.parse(stdout)[number]]));
   assert.deepEqual(typed, Object.fromEntries(Object.keys(QUESTIONS).map((what) => [what, ""])));
-}, { timeout: 300_000 });
+});
 
 flow(the, "a terminal that is opened again shows its questions again, and answers none", async (page, server) => {
   const sandbox = await server.create();
@@ -189,7 +189,7 @@ flow(the, "a paste of two megabytes arrives whole, and one that is too large say
   await page.getByText(/^Not pasted: /).waitFor();
   const LINES = 65_536;
   await paste(LINES);
-  await eventually(async () => (await server.exec(sandbox.id, "wc -l < pasted")).stdout.trim(), String(LINES), 60_000);
+  await eventually(async () => (await server.exec(sandbox.id, "wc -l < pasted")).stdout.trim(), String(LINES));
   assert.equal((await server.exec(sandbox.id, `awk '$1 != NR - 1 || $2 != "\u{1f600}" || NF != 6' pasted | head -3`)).stdout, "");
 });
 
@@ -204,7 +204,7 @@ flow(the, "no sequence makes the terminal stop", async (page, server) => {
   await eventually(async () => /^goes on$/m.test(await screen(page)));
 });
 
-test("control: without the filter the emulator answers each of them", { timeout: 180_000 }, async () => {
+test("control: without the filter the emulator answers each of them", { timeout: LIMIT }, async () => {
   const page = await the.browser.newPage();
   try {
     await page.addScriptTag({ path: join(ROOT, "node_modules/@xterm/xterm/lib/xterm.js") });

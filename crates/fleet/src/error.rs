@@ -181,8 +181,8 @@ impl FleetError {
     }
 }
 
-/// The message of the refusal of a key whose request is not finished, by which a gateway knows it among others with the same code.
-pub const KEY_UNDER_WAY: &str = "a request with this idempotency key is under way";
+/// The code of an error: the first request with this idempotency key is not finished.
+pub const REQUEST_UNDER_WAY: &str = "request_under_way";
 
 /// The code of an error: another server has the state directory.
 pub const STATE_IN_USE: &str = "state_in_use";

@@ -1,7 +1,7 @@
 //! A request with an idempotency key happens once, however often it is sent.
 
 use super::fork_results::{ForkNote, never_made, not_forked, sorted};
-use super::{Actor, Fleet, FleetError, KEY_UNDER_WAY, Kind};
+use super::{Actor, Fleet, FleetError, Kind, REQUEST_UNDER_WAY};
 use paddock_model::api::{EndCause, ExecCause, Forked};
 use paddock_model::{ForkKind, SandboxId};
 use paddock_records::store::{Begun, Unfinished};
@@ -38,7 +38,8 @@ impl Fleet {
                 return serde_json::from_str(&result).map_err(|error| FleetError::internal(&error));
             }
             Begun::InProgress => {
-                return Err(FleetError::new(Kind::Conflict, "wrong_state", KEY_UNDER_WAY)
+                let message = "a request with this idempotency key is under way";
+                return Err(FleetError::new(Kind::Conflict, REQUEST_UNDER_WAY, message)
                     .hint("send it again in a moment"));
             }
             Begun::Mismatch => {

@@ -101,7 +101,7 @@ pub use actor::{Actor, Admitted};
 pub use audit_lines::AuditLines;
 pub use audit_outputs::AuditOutputs;
 pub use changed_secrets::SecretGroup;
-pub use error::{FleetError, KEY_UNDER_WAY, Kind, STATE_IN_USE};
+pub use error::{FleetError, Kind, REQUEST_UNDER_WAY, STATE_IN_USE};
 pub use events::EventReader;
 pub use execs::{ExecInput, OutputFrom, OutputReader, Program, RawPiece, RawReader};
 pub use files::{PortStream, SignedPath, Watch, WriteOptions};

@@ -18,7 +18,7 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
-use paddock_fleet::{FleetError, KEY_UNDER_WAY};
+use paddock_fleet::{FleetError, REQUEST_UNDER_WAY};
 use paddock_model::NodeNumber;
 use paddock_model::api::NodeReport;
 use paddock_server::front::{self, App, Failure, Peer, RequestId};
@@ -278,7 +278,7 @@ fn told(node: &Node, answer: Answered) -> Result<Response, Failure> {
 
 /// The node says that it makes the sandbox of this key at this moment.
 fn is_under_way(answer: &Answered) -> bool {
-    answer.status == StatusCode::CONFLICT && answer.message().starts_with(KEY_UNDER_WAY)
+    answer.status == StatusCode::CONFLICT && answer.code() == REQUEST_UNDER_WAY
 }
 
 fn may_be_tried_elsewhere(answer: &Answered) -> bool {
@@ -360,7 +360,7 @@ mod tests {
     async fn a_lost_answer_is_waited_for_where_it_was_lost() {
         const UNDER_WAY: Say = Say::Answer(
             409,
-            r#"{"code":"wrong_state","message":"a request with this idempotency key is under way"}"#,
+            r#"{"code":"request_under_way","message":"a request with this idempotency key is under way"}"#,
         );
         let first = FakeNode::start(1, &[Say::Close, UNDER_WAY, Say::Close, UNDER_WAY, MADE]).await;
         let second = FakeNode::start(2, &[MADE]).await;

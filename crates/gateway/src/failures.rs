@@ -110,7 +110,8 @@ pub fn node_of_key(node: &str) -> Failure {
 
 /// As a node says it.
 pub fn key_under_way() -> Failure {
-    Failure::new(StatusCode::CONFLICT, "wrong_state", paddock_fleet::KEY_UNDER_WAY)
+    let message = "a request with this idempotency key is under way";
+    Failure::new(StatusCode::CONFLICT, paddock_fleet::REQUEST_UNDER_WAY, message)
         .hint("Send it again in a moment.")
 }
 

@@ -194,12 +194,6 @@ impl Answered {
         code.unwrap_or_default().to_string()
     }
 
-    /// The message of a failure, or an empty text.
-    pub fn message(&self) -> String {
-        let body: serde_json::Value = serde_json::from_slice(&self.body).unwrap_or_default();
-        body["message"].as_str().unwrap_or_default().to_string()
-    }
-
     /// The same answer for the client. Lengths are set anew.
     pub fn into_response(mut self) -> Response {
         self.headers.remove(axum::http::header::CONTENT_LENGTH);

@@ -5,7 +5,7 @@ export {
   ForbiddenError, ScanDeniedError, NotFoundError, SandboxNotFoundError, ExecNotFoundError, ExecForgottenError,
   ContextNotFoundError, SnapshotNotFoundError, JobNotFoundError, VolumeNotFoundError, ResourceNotFoundError, SecretNotFoundError,
   TokenNotFoundError, TemplateNotFoundError, TemplateBuildingError, TemplateBuildFailedError, FileNotFoundError, ImageFailedError, NameTakenError, WrongStateError,
-  VolumeBusyError, ContextEndedError, SandboxEndedError, ExecEndedError, QuotaExceededError, RequirementNotMetError,
+  RequestUnderWayError, VolumeBusyError, ContextEndedError, SandboxEndedError, ExecEndedError, QuotaExceededError, RequirementNotMetError,
   UnsupportedError, HostCertsUnusableError, FilesystemError, NotAFileError, NotADirectoryError, NotEmptyError,
   FileExistsError, PermissionDeniedError, DiskFullError, UnsafeArchiveError, PortClosedError, GuestLostError,
   GuestSilentError, StorageFailedError, InternalError, UnavailableError, ScanFailedError, ConnectionFailedError,

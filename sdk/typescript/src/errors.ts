@@ -129,6 +129,10 @@ export class NameTakenError extends PaddockError {
 export class WrongStateError extends PaddockError {
   static override readonly defaultCode: string = 'wrong_state'
 }
+/** The first request with this idempotency key is not finished: send it again in a moment. */
+export class RequestUnderWayError extends WrongStateError {
+  static override readonly defaultCode = 'request_under_way'
+}
 export class VolumeBusyError extends WrongStateError {
   static override readonly defaultCode = 'volume_busy'
 }
@@ -254,7 +258,7 @@ export const BY_CODE: ReadonlyMap<string, Kind> = new Map(
     InvalidRequestError, UnknownFieldError, InvalidPathError, TooLargeError, UnauthorizedError, ForbiddenError, ScanDeniedError,
     NotFoundError, SandboxNotFoundError, ExecNotFoundError, ExecForgottenError, ContextNotFoundError, SnapshotNotFoundError,
     JobNotFoundError, VolumeNotFoundError, ResourceNotFoundError, SecretNotFoundError, TokenNotFoundError, TemplateNotFoundError, TemplateBuildingError,
-    TemplateBuildFailedError, FileNotFoundError, ImageFailedError, NameTakenError, WrongStateError, VolumeBusyError, ContextEndedError, SandboxEndedError, ExecEndedError,
+    TemplateBuildFailedError, FileNotFoundError, ImageFailedError, NameTakenError, WrongStateError, RequestUnderWayError, VolumeBusyError, ContextEndedError, SandboxEndedError, ExecEndedError,
     QuotaExceededError, RequirementNotMetError, UnsupportedError, HostCertsUnusableError, FilesystemError, NotAFileError,
     NotADirectoryError, NotEmptyError, FileExistsError, PermissionDeniedError, DiskFullError, UnsafeArchiveError, PortClosedError,
     GuestLostError, GuestSilentError, StorageFailedError, InternalError, UnavailableError, ScanFailedError, ConnectionFailedError,

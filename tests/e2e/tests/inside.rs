@@ -211,9 +211,16 @@ assert os.write(os.open('/dev/null', os.O_WRONLY), b'x') == 1 and os.read(os.ope
 try:
     os.write(os.open('/dev/full', os.O_WRONLY), b'x')
 except OSError as error:
-    print(error.errno)";
-    let see = || caller.run(["--", "python3", "-c", program])?.success();
+    print(error.errno, flush=True)
+os.read(0, 1)";
+    // Both are there at the same time: the kernel gives the number of a file system that is gone to the next one.
+    let see = || -> Result<_> {
+        let mut running = caller.start_run(["--", "python3", "-c", program])?.start()?;
+        running.wait_for("\n28\n")?;
+        Ok(running)
+    };
     let (one, other) = (see()?, see()?);
+    let (one, other) = (one.finish()?.success()?, other.finish()?.success()?);
     let forms = |seen: &str| -> Vec<String> {
         seen.lines().map(|line| line.split(' ').take(4).collect::<Vec<_>>().join(" ")).collect()
     };

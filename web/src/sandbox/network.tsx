@@ -1,6 +1,6 @@
 // The rules for connections out of a sandbox, its attempts, and a button that writes the rule.
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { Failure, type Schema, get, path, query, send } from "../api";
 import { bytes, clock, name } from "../format";
 import { Action, Card, Empty, Facts, Problem, Table, Waiting, toast } from "../parts/basics";
@@ -90,10 +90,18 @@ export function Network({ sandbox }: { sandbox: Schema["Sandbox"] }) {
 function Traffic({ sandbox }: { sandbox: Schema["Sandbox"] }) {
   const { view, decisions, error, reload } = useNetwork(sandbox.id, sandbox.state);
   const [rule, setRule] = useState("");
+  // One after the other, and from the rules as they are: those on the page may be older than the change before, which would be lost.
+  const changes = useRef<Promise<void>>(Promise.resolve());
   if (!view) return error ? <Problem error={error} retry={reload} /> : <Waiting what="Loading" />;
   const rules = view.rules as Rules | undefined;
+  const write = async (more: string[], less?: string) => {
+    const present = await get<View>(path`/v1/sandboxes/${sandbox.id}/network` + query({ after: view.last }));
+    await send("PATCH", path`/v1/sandboxes/${sandbox.id}`, { network: written((present.rules ?? {}) as Rules, more, less) });
+  };
   const change = async (more: string[], less?: string) => {
-    await send("PATCH", path`/v1/sandboxes/${sandbox.id}`, { network: written(rules ?? {}, more, less) });
+    const done = changes.current.then(() => write(more, less));
+    changes.current = done.catch(() => undefined);
+    await done;
     toast(less ? "Rule removed" : "Allowed from now on", less ?? more.join(", "));
     reload();
   };

@@ -44,16 +44,26 @@ impl CreatePlaces<'_> {
             .write(|connection| connection.prepare_cached(sql)?.execute(params![tenant, key, node]).map(drop))
     }
 
-    /// Forgets keys from before that time, and all but the newest `most` of each tenant.
+    /// Forgets keys from before that time, and all but the newest `most` of each tenant. Only what is forgotten is looked at while
+    /// others wait to write: the count of each tenant is read beside them.
     pub fn prune(&self, before_ms: u64, most: u32) -> Result<usize, StoreError> {
-        let sql = "DELETE FROM create_places WHERE created_ms < ?1 OR (tenant, key) IN (
-                       SELECT tenant, key FROM (
-                           SELECT tenant, key,
-                                  row_number() OVER (PARTITION BY tenant ORDER BY created_ms DESC, key) AS place
-                           FROM create_places
-                       ) WHERE place > ?2
-                   )";
-        self.0.write(|connection| connection.prepare_cached(sql)?.execute(params![before_ms, most]))
+        let old = "DELETE FROM create_places WHERE created_ms < ?1";
+        let forgotten = self.0.write(|connection| connection.prepare_cached(old)?.execute([before_ms]))?;
+        let counts = "SELECT tenant, count(*) - ?1 FROM create_places GROUP BY tenant HAVING count(*) > ?1";
+        let too_many: Vec<(String, u32)> = self.0.read(|connection| {
+            connection
+                .prepare_cached(counts)?
+                .query_map([most], |row| Ok((row.get(0)?, row.get(1)?)))?
+                .collect()
+        })?;
+        let oldest = "DELETE FROM create_places WHERE tenant = ?1 AND key IN (
+                          SELECT key FROM create_places WHERE tenant = ?1 ORDER BY created_ms, key LIMIT ?2
+                      )";
+        too_many.iter().try_fold(forgotten, |sum, (tenant, count)| {
+            self.0.write(|connection| {
+                Ok(sum + connection.prepare_cached(oldest)?.execute(params![tenant, count])?)
+            })
+        })
     }
 }
 

@@ -78,6 +78,8 @@ pub(super) const STEPS: &[&str] = &["
         tenant TEXT NOT NULL, key TEXT NOT NULL, node INTEGER NOT NULL, created_ms INTEGER NOT NULL,
         PRIMARY KEY (tenant, key)
     ) STRICT, WITHOUT ROWID;
+    CREATE INDEX create_places_by_age ON create_places (created_ms);
+    CREATE INDEX create_places_of_tenant ON create_places (tenant, created_ms, key);
 "];
 
 pub const KNOWN: u32 = STEPS.len() as u32;

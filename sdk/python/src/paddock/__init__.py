@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         PermissionDenied,
         PortClosed,
         QuotaExceeded,
+        RequestUnderWay,
         RequirementNotMet,
         ResourceNotFound,
         SandboxEnded,
@@ -187,6 +188,7 @@ __all__ = [
     "PortRight",
     "Process",
     "QuotaExceeded",
+    "RequestUnderWay",
     "RequirementNotMet",
     "ResolvedLink",
     "ResolvedPath",
@@ -256,7 +258,7 @@ _MODULES = {
         "ConnectionFailed ContextEnded ContextNotFound DiskFull ExecEnded ExecForgotten ExecNotFound "
         "FileExists FileNotFound FilesystemError Forbidden GuestLost GuestSilent HostCertsUnusable ImageFailed "
         "InternalError InvalidPath InvalidRequest JobNotFound NameTaken NotADirectory NotAFile NotEmpty NotFound "
-        "PaddockError PermissionDenied PortClosed QuotaExceeded RequirementNotMet ResourceNotFound "
+        "PaddockError PermissionDenied PortClosed QuotaExceeded RequestUnderWay RequirementNotMet ResourceNotFound "
         "SandboxEnded SandboxNotFound ScanDenied ScanFailed SecretNotFound ServerNotStarted SnapshotNotFound "
         "StorageFailed TemplateBuildFailed TemplateBuilding TemplateNotFound TokenNotFound TooLarge Unauthorized "
         "Unavailable UnexpectedAnswer UnknownField UnsafeArchive Unsupported VolumeBusy VolumeNotFound WaitTimeout "

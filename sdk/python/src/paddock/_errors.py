@@ -171,6 +171,12 @@ class WrongState(PaddockError):
     default_code = "wrong_state"
 
 
+class RequestUnderWay(WrongState):
+    """The first request with this idempotency key is not finished: send it again in a moment."""
+
+    default_code = "request_under_way"
+
+
 class VolumeBusy(WrongState):
     default_code = "volume_busy"
 
