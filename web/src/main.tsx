@@ -1,5 +1,5 @@
 import { render } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { type Who, connection, get, session } from "./api";
 import { useChanges, useLive } from "./live";
 import { Access } from "./pages/access";
@@ -116,7 +116,8 @@ const THEMES = ["system", "light", "dark"] as const;
 
 function Foot({ who }: { who?: Who }) {
   const [theme, setTheme] = useState<string>(() => localStorage.getItem(THEME) ?? "system");
-  useEffect(() => {
+  // In one step with the button, so that none sees the name of one theme and the colours of another.
+  useLayoutEffect(() => {
     document.documentElement.dataset.theme = theme;
     localStorage.setItem(THEME, theme);
     dispatchEvent(new Event("themechange"));

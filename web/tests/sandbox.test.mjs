@@ -72,7 +72,7 @@ flow(the, "the terminal can be left and reached by keyboard", async (page, serve
   await page.at(`#/sandboxes/${sandbox.id}/terminal`);
   await page.locator(".state.connected").waitFor();
   await page.keyboard.press("Shift+Escape");
-  assert.equal(await page.evaluate(() => document.activeElement.textContent), "Terminal");
+  await eventually(() => page.evaluate(() => document.activeElement.textContent), "Terminal");
   await page.keyboard.press("ArrowRight");
   await page.keyboard.press("Enter");
   await page.getByLabel("Command", { exact: true }).waitFor();
@@ -175,7 +175,7 @@ flow(the, "what was written in a file stays until it is saved, and overwrites no
   await content.press("Control+s");
   await dialog.getByRole("button", { name: "Take what is there now" }).click();
   await eventually(() => content.inputValue(), "the agent again\n");
-  assert.ok(await save.isDisabled());
+  await eventually(() => save.isDisabled());
   await content.fill("by keys\n");
   await content.press("Control+s");
   await eventually(file, "by keys\n");
@@ -350,7 +350,7 @@ flow(the, "the tree of forks is shown, and a fork is merged", async (page, serve
   await page.at(`#/sandboxes/${second.id}/forks`);
   const tree = page.getByRole("tree");
   await tree.getByRole("link", { name: "trunk" }).waitFor();
-  assert.equal(await tree.getByRole("treeitem").count(), 3);
+  await eventually(() => tree.getByRole("treeitem").count(), 3);
   await tree.locator(".leaf").filter({ has: page.getByRole("link", { name: first.id }) }).getByRole("button", { name: "Merge into parent" }).click();
   await page.getByText("1 paths merged").waitFor();
   assert.equal((await server.exec(base.id, "cat /workspace/from-the-fork")).stdout, "merged\n");
