@@ -23,7 +23,7 @@ flow(the, "the overview counts creates by the minute", async (page, server) => {
   const [, created, failed] = await counted();
   for (let number = 0; number < 3; number += 1) await server.create();
   await eventually(counted, [30, created + 3, failed]);
-  await creates.getByText(`${created + 3} created, ${failed} failed`).waitFor();
+  await creates.getByText(`${created + 3} created, ${failed} failed`, { exact: true }).waitFor();
 });
 
 flow(the, "the overview shows the host's processors and memory as they are", async (page, server) => {
