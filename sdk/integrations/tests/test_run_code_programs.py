@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
+from program_ends import LATE, PROBE, QUICK, TRACED
 from real_server import BINARY, Server
 
 PROCESS = "\n# inspect"
@@ -281,6 +282,31 @@ def test_every_fact_of_the_process_is_the_same(http: httpx.Client, ready: Callab
 def test_a_program_ends_as_bare_python_ends_it(name: str, http: httpx.Client, ready: Callable[[], None]) -> None:
     waited, started = both(http, ready, PROGRAMS[name])
     assert waited == started
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_program_that_leaves_nothing_ends_at_once(name: str, http: httpx.Client, ready: Callable[[], None]) -> None:
+    ready()
+    version = run(http, "import sys; print(*sys.version_info[:2])")["stdout"]
+    if os.geteuid() != 0 or tuple(map(int, version.split())) < (3, 10):
+        pytest.skip("tests: no Python of a pool's that ends so: it takes root, and 3.10")
+    waited, started = both(http, ready, QUICK[name])
+    assert waited == started
+    quick, whole = both(http, ready, PROBE + QUICK[name])
+    assert (quick["return_code"], quick["status"]) == (waited["return_code"], waited["status"])
+    assert whole["return_code"] != quick["return_code"], "the probe tells nothing"
+    texts = ("stdout",) if name in TRACED else ("stdout", "stderr")
+    assert [quick[text] for text in texts] == [waited[text] for text in texts]
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_what_a_program_leaves_is_done_at_its_end(name: str, http: httpx.Client, ready: Callable[[], None]) -> None:
+    waited, started = both(http, ready, LATE[name])
+    assert waited == started
+    waited, started = both(http, ready, PROBE + LATE[name])
+    assert waited == started
+    aborted = run(http, PROBE + PROCESS)
+    assert waited["return_code"] == aborted["return_code"] != 0
 
 
 def test_a_program_that_looks_around_has_a_process_of_its_own(http: httpx.Client, ready: Callable[[], None]) -> None:

@@ -13,6 +13,7 @@ pub(super) const PYTHON: &str = concat!(
     include_str!("runners/python_ipython.py"),
     include_str!("runners/python_packages.py"),
     include_str!("runners/python_program.py"),
+    include_str!("runners/python_end.py"),
     include_str!("runners/python.py")
 );
 /// The source of the zygote's program.

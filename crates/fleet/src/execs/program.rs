@@ -1,7 +1,6 @@
 //! A program that runs once in a process of its own, for callers that send code and know of no contexts.
 //!
-//! One in Python takes the interpreter that waits in the sandbox, where there is one: the interpreter leaves its runner and becomes the
-//! process of `python3 FILE` (runners/python_program.py).
+//! One in Python takes the interpreter that waits in the sandbox, if one does, which becomes `python3 FILE` (runners/python_program.py).
 
 use super::pump::pump;
 use super::{ExecRecord, TrackedExec, What, audit};

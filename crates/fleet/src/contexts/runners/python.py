@@ -1,8 +1,8 @@
 # The Python runner of a code context. It shares its process with the code that it runs, so that nothing here is a
 # fence: it only has to work for code that means well, and to fail for itself alone with code that does not.
 # Python 3.8 and later, standard library only; IPython, pandas and matplotlib are used where they are.
-# python_values.py, python_charts.py, python_ipython.py, python_packages.py and python_program.py come before it: the six are one program, put
-# together in languages.rs.
+# python_values.py, python_charts.py, python_ipython.py, python_packages.py, python_program.py and python_end.py come before it: the seven are
+# one program, put together in languages.rs.
 # ruff: noqa: F821
 
 import ast
@@ -346,6 +346,7 @@ class Runner:
             except ImportError:
                 break
         self.rehearse()
+        Loaded.look()
         gc.collect()
         gc.freeze()
         self.control.send(Control.encode("settled", [("failed", "; ".join(failed))] if failed else []))

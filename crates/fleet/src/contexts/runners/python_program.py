@@ -3,6 +3,7 @@
 # ruff: noqa: F821
 
 import builtins
+import gc
 import importlib.machinery
 import io
 import os
@@ -33,6 +34,25 @@ BEGAN_WITH = read_at_the_beginning()
 PACKAGES_BEGAN = {name.partition(".")[0] for name in sys.modules if "." in name}
 
 
+class Loaded:
+    """Modules that were loaded for others: the runner, IPython, or what a template preloads."""
+
+    count = 0
+    packages = foreign = ()
+
+    @classmethod
+    def look(cls):
+        """Done before the fork: a name that is read is a page that is copied."""
+        if cls.count == _len(sys.modules):
+            return
+        cls.count = _len(sys.modules)
+        standard = getattr(sys, "stdlib_module_names", None)
+        packages = {name.partition(".")[0] for name in sys.modules if "." in name} - WHOLE_PACKAGES - PACKAGES_BEGAN
+        cls.packages = [name.encode() for name in packages if standard is None or name in standard]
+        roots = {name.partition(".")[0] for name in sys.modules} - {"__main__"}
+        cls.foreign = [name.encode() for name in roots if standard is None or name not in standard]
+
+
 class Program:
     """Called when every frame of the runner is gone. What it raises ends the interpreter, in the interpreter's own way."""
 
@@ -47,6 +67,8 @@ class Program:
         self.take_home()
         if self.would_differ():
             os.execv(sys.executable, ["python3", self.path])
+        # What the runner made is as little the program's as what was there before a fork.
+        _freeze()
         self.take_streams()
         self.take_names()
 
@@ -56,9 +78,8 @@ class Program:
         `urllib.parse`. Modules that were imported for others are the reason: IPython's, or those that a template preloads."""
         if read_at_the_beginning() != BEGAN_WITH:
             return True
-        code, standard = self.fields["code"], getattr(sys, "stdlib_module_names", None)
-        packages = {name.partition(".")[0] for name in sys.modules if "." in name} - WHOLE_PACKAGES - PACKAGES_BEGAN
-        return any(name.encode() in code for name in packages if standard is None or name in standard)
+        Loaded.look()
+        return any(name in self.fields["code"] for name in Loaded.packages)
 
     @staticmethod
     def take_streams():
@@ -102,16 +123,22 @@ class Program:
     def __call__(self):
         # Everything that stays here outlives the program: the runner is never collected in a fork, and what it held would not end either.
         code, names = self.fields.pop("code"), self.__dict__.pop("names")
+        ending = Ending(code, Loaded.foreign)
         sys.setrecursionlimit(sys.getrecursionlimit() + FRAMES_BELOW)
         failure = None
         try:
             _exec_program(_compile_program(code, self.path, "exec", dont_inherit=True), names)
-        except SystemExit:
+        except SystemExit as stop:
+            self.flush()
+            ending.leave_with(stop)
             raise
         except BaseException as raised:
             raised.__traceback__ = raised.__traceback__.tb_next
             failure = raised
-        if failure is not None:
+        self.flush()
+        if failure is None:
+            ending.leave(0)
+        else:
             trace = failure.__traceback__
             self.tell(failure, trace)
             hook = getattr(sys, "excepthook", None)
@@ -122,7 +149,19 @@ class Program:
                 sys.excepthook = hook
 
             sys.excepthook = told
+            # Python ends itself by SIGINT after a KeyboardInterrupt.
+            if not isinstance(failure, KeyboardInterrupt):
+                ending.leave(1)
             raise failure
+
+    @staticmethod
+    def flush():
+        """As Python does after a file. What fails here fails at the end again, and is told then."""
+        for name in ("stderr", "stdout"):
+            try:
+                getattr(sys, name).flush()
+            except BaseException:
+                pass
 
     @staticmethod
     def tell(failure, trace):

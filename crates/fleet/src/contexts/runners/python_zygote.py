@@ -404,6 +404,7 @@ def main():
             importlib.import_module(name)
         warm_up(runner)
         prepare_interactive(runner)
+        runner["Loaded"].look()
     except BaseException as failure:
         host.send(("%s: %s" % (type(failure).__name__, failure)).encode("utf-8", "replace")[:1000])
         os._exit(1)
