@@ -11,16 +11,18 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("paddock-model", &[]),
     ("paddock-protocol", &[]),
     ("paddock-guest", &["paddock-protocol"]),
-    ("paddock-backends", &["paddock-protocol", "paddock-model"]),
+    // The traits of a fence, and the parts that the fences of all backends share.
+    ("paddock-fences", &["paddock-protocol", "paddock-model"]),
+    ("paddock-backends", &["paddock-fences", "paddock-protocol", "paddock-model"]),
     ("paddock-gate", &["paddock-model"]),
     ("paddock-volumes", &[]),
     // The requests of a script, and how its main is called: plans, for a caller that has sandboxes.
     ("paddock-scripts", &["paddock-model", "paddock-volumes"]),
     // Pieces that know nothing of a running sandbox.
     ("paddock-images", &["paddock-model", "paddock-protocol"]),
-    ("paddock-storage", &["paddock-backends", "paddock-model", "paddock-volumes"]),
+    ("paddock-storage", &["paddock-fences", "paddock-model", "paddock-volumes"]),
     ("paddock-scan", &["paddock-backends", "paddock-model"]),
-    ("paddock-records", &["paddock-backends", "paddock-model", "paddock-storage"]),
+    ("paddock-records", &["paddock-fences", "paddock-model", "paddock-storage"]),
     ("paddock-settings", &["paddock-backends", "paddock-gate", "paddock-model", "paddock-protocol"]),
     // One sandbox: `paddock run` needs no more.
     (

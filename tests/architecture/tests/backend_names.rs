@@ -19,6 +19,8 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("cli/src/env_vars.rs", "microvm", "the help that lists every variable, with its purpose"),
     ("cli/src/env_vars.rs", "gVisor", "the same"),
     ("cli/src/env_vars.rs", "PADDOCK_", "the same"),
+    ("fences/src/shared/root_rights.rs", "gVisor", "a refusal that a caller reads; the backend asks for it"),
+    ("fences/src/held/git/values.rs", "\"process\"", "a setting of git's"),
     ("scan/src/javascript/tables.rs", "\"process\"", "a module of Node"),
     ("scan/src/javascript/modules.rs", "\"process\"", "the same"),
 ];

@@ -19,30 +19,30 @@
 //! - [`kernel`]: facts about the host's kernel
 //! - [`weaken`]: layers that a test takes away; nothing in any other build
 
-pub(crate) mod adopt;
-pub(crate) mod cgroups;
-pub(crate) mod child;
+pub mod adopt;
+pub mod cgroups;
+pub mod child;
 mod claim;
-pub(crate) mod fence;
-pub(crate) mod guest_executable;
-pub(crate) mod head_start;
-pub(crate) mod identity;
+pub mod fence;
+pub mod guest_executable;
+pub mod head_start;
+pub mod identity;
 mod janitor;
-pub(crate) mod kernel;
-pub(crate) mod lasting;
-pub(crate) mod launch;
-pub(crate) mod nested_launch;
-pub(crate) mod new_repository;
-pub(crate) mod placeholder;
+pub mod kernel;
+pub mod lasting;
+pub mod launch;
+pub mod nested_launch;
+pub mod new_repository;
+pub mod placeholder;
 mod places;
-pub(crate) mod repository_files;
-pub(crate) mod root_rights;
-pub(crate) mod run_directory;
-pub(crate) mod slot;
-pub(crate) mod user_namespace;
-pub(crate) mod way_in;
-pub(crate) mod weaken;
-pub(crate) mod written_repositories;
+pub mod repository_files;
+pub mod root_rights;
+pub mod run_directory;
+pub mod slot;
+pub mod user_namespace;
+pub mod way_in;
+pub mod weaken;
+pub mod written_repositories;
 
 pub use cgroups::{Keeping as KeepsCgroups, MemoryRoom, memory_room};
 pub use claim::{Claim, StateClaim};
