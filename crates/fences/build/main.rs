@@ -26,8 +26,9 @@ fn build_guest() -> Result<(), String> {
     let variable = |name: &str| std::env::var(name).map_err(|_| format!("cargo did not set {name}"));
     let manifest = PathBuf::from(variable("CARGO_MANIFEST_DIR")?);
     let crates = manifest.parent().ok_or("the manifest has no parent")?;
-    for watched in ["guest/src", "guest/Cargo.toml", "protocol/src", "protocol/Cargo.toml"] {
-        println!("cargo::rerun-if-changed={}", crates.join(watched).display());
+    for watched in ["guest", "guest_system", "guest_tools", "protocol"] {
+        println!("cargo::rerun-if-changed={}", crates.join(watched).join("src").display());
+        println!("cargo::rerun-if-changed={}", crates.join(watched).join("Cargo.toml").display());
     }
     println!("cargo::rerun-if-changed=build");
 

@@ -10,7 +10,9 @@ use std::process::Command;
 const ARROWS: &[(&str, &[&str])] = &[
     ("paddock-model", &[]),
     ("paddock-protocol", &[]),
-    ("paddock-guest", &["paddock-protocol"]),
+    ("paddock-guest-system", &[]),
+    ("paddock-guest-tools", &["paddock-guest-system", "paddock-protocol"]),
+    ("paddock-guest", &["paddock-guest-system", "paddock-guest-tools", "paddock-protocol"]),
     // The traits of a fence, and the parts that the fences of all backends share.
     ("paddock-fences", &["paddock-protocol", "paddock-model"]),
     ("paddock-backends", &["paddock-fences", "paddock-protocol", "paddock-model"]),
