@@ -96,10 +96,23 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("paddock-verify", &["paddock-model"]),
     // The loop knows tools and models, and no way to a server.
     ("paddock-agent", &["paddock-tools", "paddock-model"]),
+    // The environment, the streams and the screen of one call of the command.
+    (
+        "paddock-terminal",
+        &["paddock-builds", "paddock-client", "paddock-engine", "paddock-model", "paddock-settings"],
+    ),
+    ("paddock-arguments", &["paddock-fleet", "paddock-model", "paddock-terminal"]),
+    (
+        "paddock-remote",
+        &["paddock-client", "paddock-model", "paddock-records", "paddock-terminal", "paddock-tools"],
+    ),
     (
         "paddock",
         &[
             "paddock-agent",
+            "paddock-arguments",
+            "paddock-remote",
+            "paddock-terminal",
             "paddock-client",
             "paddock-gateway",
             "paddock-jobs",

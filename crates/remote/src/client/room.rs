@@ -1,9 +1,9 @@
 //! A create that waits because its tenant's quota is full says so, instead of standing still for up to a minute.
 
 use super::{Call, Client, ClientError, Target};
-use crate::render;
 use paddock_model::api::{CreateSandbox, Sandbox, Tenant};
 use paddock_model::format_bytes;
+use paddock_terminal::render;
 use serde::Deserialize;
 use std::io::Write;
 use std::time::Duration;

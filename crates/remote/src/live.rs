@@ -36,6 +36,12 @@ pub struct Retry {
     pause: Duration,
 }
 
+impl Default for Retry {
+    fn default() -> Retry {
+        Retry::new()
+    }
+}
+
 impl Retry {
     pub fn new() -> Retry {
         Retry { since: None, pause: FIRST_PAUSE }

@@ -1,9 +1,9 @@
 //! Arguments that end the call before any command.
 
 use super::{EXIT_PADDOCK_FAILED, EXIT_USAGE};
-use crate::caller::Caller;
-use crate::render;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use paddock_terminal::caller::Caller;
+use paddock_terminal::render;
 use std::ffi::OsString;
 
 /// Commands of other tools that do what one of ours does, and ours.

@@ -16,11 +16,10 @@ pub use paddock_client::{
     Address, Answer, Call, Client, ClientError, ConnectError, Filter, Lines, Target, Upload, random_key,
 };
 
-use crate::caller::Environment;
-use crate::env_vars;
-use crate::state;
 use paddock_client::NotStarted;
 use paddock_records::store::ServerHolder;
+use paddock_terminal::caller::Environment;
+use paddock_terminal::{env_vars, state};
 use start::Starter;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -4,10 +4,10 @@
 use super::detach::DetachKeys;
 use super::{Place, Retry};
 use crate::client::{Call, Client, ClientError, Target};
-use crate::session::streams::Stream;
 use bytes::{Buf, Bytes};
 use paddock_client::Method;
 use paddock_model::api::StdinReceived;
+use paddock_terminal::streams::Stream;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 

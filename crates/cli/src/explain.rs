@@ -1,7 +1,7 @@
 //! The whole resolved policy, and the guarantees that the sandbox would really have.
 
-use super::style::Style;
-use super::table::{Cell, Table};
+use crate::render::style::Style;
+use crate::render::table::{Cell, Table};
 use crate::session::Session;
 use paddock_engine::find_held_names;
 use paddock_model::net::{Mode, NetRules, Rule};

@@ -3,10 +3,10 @@
 use super::pipe::UploadWriter;
 use super::{CopyError, pack};
 use crate::client::{Call, Client, ClientError, Target, Upload};
-use crate::session::streams::Stream;
 use bytes::Bytes;
 use paddock_client::Method;
 use paddock_model::api::{FileKind, MakeDirectory};
+use paddock_terminal::streams::Stream;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;

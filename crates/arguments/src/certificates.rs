@@ -1,8 +1,8 @@
 //! The host's certificates, as a flag of every command that makes sandboxes.
 
-use crate::caller::Environment;
-use crate::env_vars::PADDOCK_HOST_CERTS;
 use clap::Args;
+use paddock_terminal::caller::Environment;
+use paddock_terminal::env_vars::PADDOCK_HOST_CERTS;
 
 #[derive(Debug, Clone, Default, Args)]
 pub struct CertificateFlags {

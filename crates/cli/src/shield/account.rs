@@ -1,9 +1,9 @@
 //! The account of a shield: the changed files, and the hosts that were connected to. Names come from programs inside:
 //! none reaches a terminal unescaped.
 
-use super::escape;
-use super::style::Style;
-use super::table::{Cell, Table};
+use crate::render::escape;
+use crate::render::style::Style;
+use crate::render::table::{Cell, Table};
 use crate::session::ledger::Host;
 use crate::shield::changes::Change;
 use crate::shield::watch::Account;

@@ -53,8 +53,8 @@ pub use run::{CallFlags, CodeArgs, FreshCommand, Language, RunArgs};
 pub use stop::Stop;
 pub use template::{TemplateAction, TemplateAddArgs, TemplateBuildArgs};
 
-use crate::env_vars;
 use clap::{Parser, Subcommand};
+use paddock_terminal::env_vars;
 use std::ffi::OsString;
 
 /// Paddock itself failed, as opposed to the command that it ran.

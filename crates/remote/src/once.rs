@@ -1,8 +1,8 @@
 //! A sandbox of the server for one command: made, used, and ended in any case.
 
 use crate::client::{Client, ClientError, room};
-use crate::session::signals::Signals;
 use paddock_model::api::{CreateSandbox, MountedVolume, Sandbox, VolumeMode};
+use paddock_terminal::signals::Signals;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;

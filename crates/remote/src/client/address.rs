@@ -1,8 +1,8 @@
 //! Where the server is: `PADDOCK_URL`, else the user's own socket.
 
 use super::{Address, ClientError};
-use crate::caller::Environment;
-use crate::{env_vars, state};
+use paddock_terminal::caller::Environment;
+use paddock_terminal::{env_vars, state};
 use rustix::process::geteuid;
 use std::path::{Path, PathBuf};
 

@@ -1,9 +1,9 @@
 //! The user's own server: the first command that needs it starts it, all commands share it, and it ends by itself when
 //! idle.
 
-use crate::env_vars;
 use paddock_client::{ClientError, NotStarted, Revive, short_path};
 use paddock_records::store::{ServerHolder, ServerPhase};
+use paddock_terminal::env_vars;
 use rustix::process::geteuid;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};

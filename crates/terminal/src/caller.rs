@@ -29,11 +29,11 @@ pub struct Terminals {
 pub struct Environment(BTreeMap<OsString, OsString>);
 
 impl Caller<'_> {
-    pub(crate) fn colour_on_stdout(&self) -> bool {
+    pub fn colour_on_stdout(&self) -> bool {
         self.terminals.stdout && self.environment.get(env_vars::NO_COLOR).is_none()
     }
 
-    pub(crate) fn colour_on_stderr(&self) -> bool {
+    pub fn colour_on_stderr(&self) -> bool {
         self.terminals.stderr && self.environment.get(env_vars::NO_COLOR).is_none()
     }
 }
@@ -55,17 +55,17 @@ impl Environment {
     }
 
     /// A variable's value, empty or not.
-    pub(crate) fn value(&self, name: &str) -> Option<&OsStr> {
+    pub fn value(&self, name: &str) -> Option<&OsStr> {
         self.0.get(OsStr::new(name)).map(OsString::as_os_str)
     }
 
     /// The variables whose values are text.
-    pub(crate) fn texts(&self) -> BTreeMap<String, String> {
+    pub fn texts(&self) -> BTreeMap<String, String> {
         let text = |value: &OsString| value.to_str().map(String::from);
         self.0.iter().filter_map(|(name, value)| Some((text(name)?, text(value)?))).collect()
     }
 
-    pub(crate) fn home(&self) -> Option<&Path> {
+    pub fn home(&self) -> Option<&Path> {
         self.get(env_vars::HOME).map(Path::new).filter(|home| home.is_absolute())
     }
 }
