@@ -1,9 +1,9 @@
 //! Which backend a spec gets: the one that is named, or the first that is there and meets every demand.
 
-use crate::backend::Backend;
 use crate::gvisor::GvisorBackend;
 use crate::microvm::MicrovmBackend;
 use crate::process::ProcessBackend;
+use paddock_fences::backend::Backend;
 use paddock_model::{Requirement, Spec};
 use std::path::Path;
 

@@ -1,44 +1,36 @@
 //! The `paddock` command: raw arguments -> resolved settings -> one action.
 //!
-//! - [`args`]: the command line, and the help
 //! - [`layers`]: template, policy file and flags, each turned into one layer of settings
 //! - [`commands`]: one file per command
-//! - [`client`]: the HTTP API, for the commands about sandboxes that last
-//! - [`live`]: a command in such a sandbox, on the caller's streams
-//! - [`copy`]: files and directories between here and there
 //! - [`session`]: one sandbox from start to end
 //! - [`agent`]: a model that works in a sandbox, from its settings to its end
-//! - [`once`]: a sandbox of the server for one command; [`script`]: a file with annotations in one
+//! - [`script`]: a file with annotations, in a sandbox of the server
 //! - [`job`]: a job, from its file to its end
 //! - [`shield`]: a fence around a coding agent, and the account of its actions
 //! - [`env_file`]: variables from a file
-//! - [`state`]: where things are kept between calls
-//! - [`render`]: tables, errors and explanations, safe for a terminal
 //! - [`head_start`]: the part of a sandbox that can begin before the arguments are understood
-//! - [`caller`], [`env_vars`]: the environment and the streams of one call
+//! - [`explain`]: the settings of a run, and what its sandbox would guarantee
+//!
+//! The arguments are a crate of their own, and so are the caller (`paddock_terminal`) and the way to a server (`paddock_remote`). Their modules
+//! are named at the root here, as those of this crate are.
 
 mod agent;
-mod args;
-mod caller;
-mod client;
 mod commands;
-mod copy;
 mod env_file;
-mod env_vars;
+mod explain;
 mod head_start;
 mod job;
 mod layers;
-mod live;
-mod once;
-mod render;
 mod script;
 mod session;
 mod shield;
-mod state;
 
 pub use caller::{Caller, Environment, Terminals};
 
+use paddock_arguments as args;
 use paddock_engine::FindBackends;
+use paddock_remote::{client, copy, live, once};
+use paddock_terminal::{caller, env_vars, render, state};
 use std::ffi::OsString;
 
 /// The whole program: real arguments, real streams. Returns the exit code.

@@ -1,11 +1,8 @@
 //! One sandbox from start to end: the engine, as the commands use it.
 //!
 //! - [`conversation`]: the loop between the caller's streams and the command's
-//! - [`streams`]: the caller's stdin, stdout and stderr without blocking the loop
 //! - [`progress`]: the progress of fetching an image, for a person
 //! - [`build_progress`]: the progress of a build, for a person
-//! - [`signals`]: signals that the caller may get meanwhile
-//! - [`terminal`]: raw mode, size and Ctrl-C of the caller's terminal
 //! - [`network`], [`ledger`]: the decisions of its gate, one by one and by host
 //! - [`report`]: exit code, messages and JSON of a run that is over
 
@@ -15,10 +12,8 @@ pub mod ledger;
 pub mod network;
 mod progress;
 mod report;
-pub mod signals;
-pub mod streams;
-pub mod terminal;
 
+pub use paddock_terminal::{signals, streams, terminal};
 pub use report::{NOT_FOUND, Over};
 
 use paddock_engine::{Engine, EngineError, FindBackends, certificates};

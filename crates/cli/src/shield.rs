@@ -8,6 +8,7 @@
 //! - [`old_contents`]: contents from before, for a patch
 //! - [`changes`]: the two listings compared; [`patch`]: the same as a patch
 
+pub mod account;
 pub mod changes;
 pub mod fence;
 pub mod home;

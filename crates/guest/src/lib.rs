@@ -8,32 +8,28 @@
 //! - [`vm`]: runs a VM with a kernel of its own, and is the VM's first process
 //! - [`outbound`]: messages that wait to be sent, bounded
 //! - [`files`]: a new file for the host, before any work
-//! - [`tools`]: everything else that the host wants done inside, each time in a process of its own
 //! - [`sudo`]: how the ordinary user of a sandbox becomes root, where its settings allow that
 //! - [`usage`]: the resources that the work used
 //! - [`memory`]: the memory watch for hosts where no kernel holds the limit
-//! - [`system`]: the few system calls that no crate wraps
-//! - [`weaken`]: layers that a test takes away; nothing in any other build
+//!
+//! Everything else that the host wants done inside is in `paddock_guest_tools`, each time in a process of its own. The parts that both
+//! stand on are in `paddock_guest_system`, and are named at the root here as modules of this crate are.
 //!
 //! One thread, no runtime: the whole agent stays within a megabyte and a half.
 
 mod agent;
 mod door;
 mod enter;
-mod failure;
 mod files;
 mod memory;
 mod outbound;
 mod sentry;
 mod sudo;
-mod system;
-mod tools;
-mod trees;
 mod usage;
 mod vm;
-mod weaken;
 mod work;
 
+use paddock_guest_system::{failure, system, trees, weaken};
 use std::ffi::{CStr, c_char, c_int};
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 

@@ -10,7 +10,7 @@
 use super::btrfs::{self, Quota};
 use super::spares::{self, Spares};
 use super::{StorageError, Stored, failed};
-use paddock_backends::NEUTRAL_ID;
+use paddock_fences::NEUTRAL_ID;
 use rustix::fs::{
     CWD, Gid, Mode, OFlags, RenameFlags, Uid, XattrFlags, fchmod, fchown, fgetxattr, fsetxattr, open,
     renameat_with,

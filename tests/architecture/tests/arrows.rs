@@ -10,17 +10,21 @@ use std::process::Command;
 const ARROWS: &[(&str, &[&str])] = &[
     ("paddock-model", &[]),
     ("paddock-protocol", &[]),
-    ("paddock-guest", &["paddock-protocol"]),
-    ("paddock-backends", &["paddock-protocol", "paddock-model"]),
+    ("paddock-guest-system", &[]),
+    ("paddock-guest-tools", &["paddock-guest-system", "paddock-protocol"]),
+    ("paddock-guest", &["paddock-guest-system", "paddock-guest-tools", "paddock-protocol"]),
+    // The traits of a fence, and the parts that the fences of all backends share.
+    ("paddock-fences", &["paddock-protocol", "paddock-model"]),
+    ("paddock-backends", &["paddock-fences", "paddock-protocol", "paddock-model"]),
     ("paddock-gate", &["paddock-model"]),
     ("paddock-volumes", &[]),
     // The requests of a script, and how its main is called: plans, for a caller that has sandboxes.
     ("paddock-scripts", &["paddock-model", "paddock-volumes"]),
     // Pieces that know nothing of a running sandbox.
     ("paddock-images", &["paddock-model", "paddock-protocol"]),
-    ("paddock-storage", &["paddock-backends", "paddock-model", "paddock-volumes"]),
+    ("paddock-storage", &["paddock-fences", "paddock-model", "paddock-volumes"]),
     ("paddock-scan", &["paddock-backends", "paddock-model"]),
-    ("paddock-records", &["paddock-backends", "paddock-model", "paddock-storage"]),
+    ("paddock-records", &["paddock-fences", "paddock-model", "paddock-storage"]),
     ("paddock-settings", &["paddock-backends", "paddock-gate", "paddock-model", "paddock-protocol"]),
     // One sandbox: `paddock run` needs no more.
     (
@@ -92,10 +96,23 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("paddock-verify", &["paddock-model"]),
     // The loop knows tools and models, and no way to a server.
     ("paddock-agent", &["paddock-tools", "paddock-model"]),
+    // The environment, the streams and the screen of one call of the command.
+    (
+        "paddock-terminal",
+        &["paddock-builds", "paddock-client", "paddock-engine", "paddock-model", "paddock-settings"],
+    ),
+    ("paddock-arguments", &["paddock-fleet", "paddock-model", "paddock-terminal"]),
+    (
+        "paddock-remote",
+        &["paddock-client", "paddock-model", "paddock-records", "paddock-terminal", "paddock-tools"],
+    ),
     (
         "paddock",
         &[
             "paddock-agent",
+            "paddock-arguments",
+            "paddock-remote",
+            "paddock-terminal",
             "paddock-client",
             "paddock-gateway",
             "paddock-jobs",

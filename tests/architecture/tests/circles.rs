@@ -9,11 +9,13 @@ use std::path::Path;
 /// The most modules that stand in circles, for crates that have any. A number here only falls; a crate that is not
 /// named has none.
 const IN_CIRCLES: &[(&str, usize)] = &[
+    ("arguments", 2),
     ("builds", 3),
-    ("cli", 19),
+    ("cli", 8),
     ("fleet", 38),
     ("gate", 8),
-    ("guest", 16),
+    ("guest", 9),
+    ("guest_tools", 6),
     ("images", 8),
     ("model", 4),
     ("records", 4),

@@ -2,9 +2,9 @@
 
 use super::GvisorBackend;
 use super::fence::engine_fence;
-use crate::error::AdoptError;
-use crate::fence::Raised;
-use crate::shared::adopt as fence;
+use paddock_fences::error::AdoptError;
+use paddock_fences::fence::Raised;
+use paddock_fences::shared::adopt as fence;
 use paddock_model::SandboxId;
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! The options of runsc, and the bundle's `config.json`. Every path is one of the stage on which the guest runs runsc.
 
 use super::runtime::Runtime;
-use crate::shared::identity::{self, Method};
+use paddock_fences::shared::identity::{self, Method};
 use paddock_model::{Network, Spec};
 use paddock_protocol::{Ids, SENTRY_PLACE};
 use serde_json::{Value, json};

@@ -3,10 +3,10 @@
 use super::fence::engine_fence;
 use super::launch::raise;
 use super::memory;
-use crate::error::CreateError;
-use crate::fence::Raised;
-use crate::purpose::Purpose;
-use crate::shared::adopt::reach;
+use paddock_fences::error::CreateError;
+use paddock_fences::fence::Raised;
+use paddock_fences::purpose::Purpose;
+use paddock_fences::shared::adopt::reach;
 use paddock_model::{SandboxId, Spec};
 use std::path::Path;
 

@@ -3,10 +3,10 @@
 
 use super::launch::with_own;
 use super::memory;
-use crate::error::CreateError;
-use crate::fence::{Fence, Kept, Raised};
-use crate::fence_usage::FenceUsage;
-use crate::shared::fence::HostFence;
+use paddock_fences::error::CreateError;
+use paddock_fences::fence::{Fence, Kept, Raised};
+use paddock_fences::fence_usage::FenceUsage;
+use paddock_fences::shared::fence::HostFence;
 use paddock_model::{Limits, SandboxId};
 use std::io::Result;
 use std::os::fd::BorrowedFd;

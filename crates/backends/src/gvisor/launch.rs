@@ -2,15 +2,15 @@
 //! behind the sentry, does the outer guest's part for the work.
 
 use super::runtime::Runtime;
-use crate::error::{CreateError, HostStep};
-use crate::fence::Raised;
 use crate::gvisor::{GvisorBackend, bundle, probe, runtime};
 use crate::process::create::{Between, Nesting, WATCH_INTERVAL_MS, create as create_fence};
 use crate::process::passed::Passed;
 use crate::process::probe as fence;
-use crate::purpose::Purpose;
-use crate::shared::fence::HostFence;
-use crate::shared::{cgroups, guest_executable, identity, lasting, root_rights, run_directory};
+use paddock_fences::error::{CreateError, HostStep};
+use paddock_fences::fence::Raised;
+use paddock_fences::purpose::Purpose;
+use paddock_fences::shared::fence::HostFence;
+use paddock_fences::shared::{cgroups, guest_executable, identity, lasting, root_rights, run_directory};
 use paddock_model::{Limits, Network, SandboxId, Spec};
 use paddock_protocol::{
     DiskPlan, MemoryWatch, Plan, RootPlan, SentryPlan, Source, Step, ToGuest, encode_message,

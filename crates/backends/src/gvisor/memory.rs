@@ -1,9 +1,9 @@
 //! The memory of a running sandbox, kept in a directory and brought back by runsc's checkpoint and restore. The
 //! supervisor, which runs the sentry inside the fence, does it; commands for it go over a socket beside the guest's.
 
-use crate::error::{CreateError, HostStep};
-use crate::fence::Kept;
-use crate::shared::{identity, lasting, run_directory};
+use paddock_fences::error::{CreateError, HostStep};
+use paddock_fences::fence::Kept;
+use paddock_fences::shared::{identity, lasting, run_directory};
 use paddock_model::SandboxId;
 use paddock_protocol::{Decoder, Frame, FromGuest, KEEP_MEMORY, RECALL_MEMORY, decode_from_guest};
 use rustix::fs::{Gid, Mode, OFlags, Uid, fchmod, fchown, openat};

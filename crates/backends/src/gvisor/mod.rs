@@ -21,10 +21,10 @@ mod memory;
 mod probe;
 mod runtime;
 
-use crate::backend::Backend;
-use crate::error::{AdoptError, CreateError};
-use crate::fence::Raised;
-use crate::purpose::Purpose;
+use paddock_fences::backend::Backend;
+use paddock_fences::error::{AdoptError, CreateError};
+use paddock_fences::fence::Raised;
+use paddock_fences::purpose::Purpose;
 use paddock_model::{Availability, Guarantees, SandboxId, Spec};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -75,11 +75,11 @@ impl Backend for GvisorBackend {
     }
 
     fn stands(&self, id: &SandboxId) -> bool {
-        crate::shared::adopt::stands(&self.state, id, Some(GvisorBackend::NAME))
+        paddock_fences::shared::adopt::stands(&self.state, id, Some(GvisorBackend::NAME))
     }
 
     fn remove(&self, id: &SandboxId) -> Result<(), AdoptError> {
-        crate::shared::adopt::remove(&self.state, id, Some(GvisorBackend::NAME))
+        paddock_fences::shared::adopt::remove(&self.state, id, Some(GvisorBackend::NAME))
     }
 
     fn sweep(&self, keep: &BTreeSet<SandboxId>) -> std::io::Result<Vec<SandboxId>> {

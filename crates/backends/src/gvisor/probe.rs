@@ -4,7 +4,7 @@ use super::GvisorBackend;
 use super::runtime::{self, REMEDY, Runtime};
 use crate::process::probe as fence;
 use crate::process::probe::check;
-use crate::shared::identity;
+use paddock_fences::shared::identity;
 use paddock_model::{
     Access, Availability, Boundary, Check, CheckState, Disk, ForkKind, Guarantees, Isolation, LandlockLevel,
     LimitKind, Mount, Network, PauseKind, SnapshotKind, Spec, Survivor,

@@ -1,8 +1,8 @@
 //! The `runsc` of this host. Its options differ from release to release, so `runsc` is asked for them. The answer is
 //! kept in the state directory, for as long as the file is the same.
 
-use crate::error::CreateError;
 use crate::installed::{self, Stamp, stamp};
+use paddock_fences::error::CreateError;
 use serde::{Deserialize, Serialize};
 use std::io::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};

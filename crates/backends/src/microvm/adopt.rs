@@ -2,9 +2,9 @@
 
 use super::fence::engine_fence_of_another;
 use super::{MicrovmBackend, memory};
-use crate::error::AdoptError;
-use crate::fence::{Fence, Raised};
-use crate::shared::{adopt as fence, run_directory};
+use paddock_fences::error::AdoptError;
+use paddock_fences::fence::{Fence, Raised};
+use paddock_fences::shared::{adopt as fence, run_directory};
 use paddock_model::SandboxId;
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -9,18 +9,18 @@ use super::launch::{Content, Resumption, VmBetween, VmProcess, VmSandbox, around
 use super::monitor::{Acceleration, Shape};
 use super::parts::Parts;
 use super::{bake, disk, guest_plan, image, memory};
-use crate::error::{CreateError, HostStep, LiveForkError};
-use crate::fence::Raised;
-use crate::live_fork::availability;
-#[cfg(target_arch = "x86_64")]
-use crate::live_fork::{VmCopy, VmFiles, let_be_copied};
 use crate::process::create::{IdsOfCopy, Nesting, begin};
-use crate::purpose::Purpose;
-use crate::shared::adopt::reach;
-use crate::shared::fence::HostFence;
-use crate::shared::nested_launch::Within;
-use crate::shared::way_in::WayIn;
-use crate::shared::{identity, lasting, run_directory};
+use paddock_fences::error::{CreateError, HostStep, LiveForkError};
+use paddock_fences::fence::Raised;
+use paddock_fences::live_fork::availability;
+#[cfg(target_arch = "x86_64")]
+use paddock_fences::live_fork::{VmCopy, VmFiles, let_be_copied};
+use paddock_fences::purpose::Purpose;
+use paddock_fences::shared::adopt::reach;
+use paddock_fences::shared::fence::HostFence;
+use paddock_fences::shared::nested_launch::Within;
+use paddock_fences::shared::way_in::WayIn;
+use paddock_fences::shared::{identity, lasting, run_directory};
 use paddock_model::{Disk, SandboxId, Spec};
 use paddock_protocol::{GO_ON, SHELTER};
 use rustix::fs::{Stat, fstat};
@@ -184,7 +184,7 @@ fn let_be_copied(_: u32) -> Result<(), LiveForkError> {
 }
 
 impl PausedForCopies {
-    /// As [`crate::fence::PausedVm::copy`].
+    /// As [`paddock_fences::fence::PausedVm::copy`].
     pub fn copy(&self, id: &SandboxId, spec: &Spec, renamed: bool) -> Result<Raised<HostFence>, CreateError> {
         let state = &self.state;
         if let Some(made_of) = &self.made_of

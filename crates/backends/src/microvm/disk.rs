@@ -4,8 +4,8 @@
 
 use super::ext4;
 use super::sparse;
-use crate::error::{CreateError, HostStep};
 use crate::process::mounts::inodes;
+use paddock_fences::error::{CreateError, HostStep};
 use paddock_model::{Disk, Spec};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat};
 use std::fs::File;

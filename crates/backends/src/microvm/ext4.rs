@@ -1,7 +1,7 @@
 //! File systems for VMs, made by `mke2fs`, which every distribution has. They have no journal: a disk is read from
 //! outside only after the VM has flushed it, and the disk of a killed VM is not used again.
 
-use crate::error::CreateError;
+use paddock_fences::error::CreateError;
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};

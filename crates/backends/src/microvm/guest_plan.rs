@@ -1,11 +1,11 @@
 //! The plan of the guest in a VM. It is that of a process sandbox, with the VM's devices in place of the host's files.
 
 use super::MicrovmBackend;
-use crate::error::{CreateError, HostStep};
 use crate::process::create::{landlock, work_seccomp};
 use crate::process::{link, root, seccomp};
-use crate::shared::identity::Identity;
-use crate::shared::root_rights;
+use paddock_fences::error::{CreateError, HostStep};
+use paddock_fences::shared::identity::Identity;
+use paddock_fences::shared::root_rights;
 use paddock_model::{Access, Mount, Network, Root, Spec, User};
 use paddock_protocol::{
     DiskPlan, Ids, Names, NodeKind, Plan, Renewal, RootPlan, Source, Step, ToGuest, VM_SHARE, VmOrders,

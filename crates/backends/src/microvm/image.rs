@@ -3,7 +3,7 @@
 
 use super::disk;
 use super::ext4;
-use crate::error::{CreateError, HostStep};
+use paddock_fences::error::{CreateError, HostStep};
 use paddock_model::Root;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -1,7 +1,7 @@
 //! The kernel that VMs boot: a named one, the host's own, or any installed one, if it has the modules that a VM needs.
 
-use crate::error::CreateError;
 use crate::installed::{self, Stamp, stamp};
+use paddock_fences::error::CreateError;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{Cursor, Error, ErrorKind, Read, Result};

@@ -1,6 +1,6 @@
 //! The KVM device of this host, as a fence gets it.
 
-use crate::error::{CreateError, HostStep};
+use paddock_fences::error::{CreateError, HostStep};
 use rustix::fs::{FileType, Mode, makedev, mknodat};
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, OpenTreeFlags, fsconfig_create, fsmount, fsopen, open_tree,

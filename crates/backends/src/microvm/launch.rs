@@ -4,14 +4,14 @@ use super::monitor::{Acceleration, Command, Files, MemorySource, Monitor, Shape,
 use super::parts::Parts;
 use super::shape::with_own;
 use super::{MicrovmBackend, guest_plan, image, kvm_device, sparse};
-use crate::error::{CreateError, HostStep};
-use crate::fence::Raised;
 use crate::process::create::{Between, Nesting, create as create_fence};
 use crate::process::passed::Passed;
 use crate::process::{link, root};
-use crate::purpose::Purpose;
-use crate::shared::fence::HostFence;
-use crate::shared::{lasting, run_directory};
+use paddock_fences::error::{CreateError, HostStep};
+use paddock_fences::fence::Raised;
+use paddock_fences::purpose::Purpose;
+use paddock_fences::shared::fence::HostFence;
+use paddock_fences::shared::{lasting, run_directory};
 use paddock_model::{Disk, Limits, Mount, Root, SandboxId, Spec};
 use paddock_protocol::{
     LandlockPlan, Plan, Source, Step, VM_SHARE, VM_SYSTEM, VmBeginning, VmPlan, encode_record,

@@ -4,9 +4,9 @@
 use super::monitor::{Monitor, Shape, Vmm};
 use super::qemu::Qemu;
 use super::runtime;
-use crate::error::{CreateError, HostStep};
-use crate::fence::Kept;
-use crate::shared::{lasting, run_directory};
+use paddock_fences::error::{CreateError, HostStep};
+use paddock_fences::fence::Kept;
+use paddock_fences::shared::{lasting, run_directory};
 use paddock_model::SandboxId;
 use paddock_protocol::{BE_SILENT, Decoder, Frame, FromGuest, GO_ON, decode_from_guest};
 use rustix::rand::{GetRandomFlags, getrandom};

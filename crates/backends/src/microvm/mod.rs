@@ -46,10 +46,10 @@ mod shape;
 mod sparse;
 mod template_bake;
 
-use crate::backend::Backend;
-use crate::error::{AdoptError, CreateError};
-use crate::fence::Raised;
-use crate::purpose::Purpose;
+use paddock_fences::backend::Backend;
+use paddock_fences::error::{AdoptError, CreateError};
+use paddock_fences::fence::Raised;
+use paddock_fences::purpose::Purpose;
 use paddock_model::{Availability, Guarantees, SandboxId, Spec};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -105,11 +105,11 @@ impl Backend for MicrovmBackend {
     }
 
     fn stands(&self, id: &SandboxId) -> bool {
-        crate::shared::adopt::stands(&self.state, id, Some(MicrovmBackend::NAME))
+        paddock_fences::shared::adopt::stands(&self.state, id, Some(MicrovmBackend::NAME))
     }
 
     fn remove(&self, id: &SandboxId) -> Result<(), AdoptError> {
-        crate::shared::adopt::remove(&self.state, id, Some(MicrovmBackend::NAME))
+        paddock_fences::shared::adopt::remove(&self.state, id, Some(MicrovmBackend::NAME))
     }
 
     fn sweep(&self, keep: &BTreeSet<SandboxId>) -> std::io::Result<Vec<SandboxId>> {

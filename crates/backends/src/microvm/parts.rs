@@ -4,8 +4,8 @@ use super::kernel::Kernel;
 use super::qemu::Qemu;
 use super::shape::{memory_of_the_host, refuse_more_than};
 use super::{guest_plan, kernel, runtime};
-use crate::error::CreateError;
-use crate::shared::identity;
+use paddock_fences::error::CreateError;
+use paddock_fences::shared::identity;
 use paddock_model::{Network, Root, Spec};
 use std::path::Path;
 

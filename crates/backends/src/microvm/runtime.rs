@@ -1,7 +1,7 @@
 //! The QEMU of this host: where it is, and which release.
 
-use crate::error::CreateError;
 use crate::installed::{self, Stamp, stamp};
+use paddock_fences::error::CreateError;
 use std::io::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

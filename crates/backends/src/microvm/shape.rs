@@ -2,7 +2,7 @@
 
 use super::monitor::{Acceleration, Shape};
 use super::qemu::TRANSLATED;
-use crate::error::CreateError;
+use paddock_fences::error::CreateError;
 use paddock_model::Limits;
 
 /// Bytes that the VM's kernel needs besides the work.

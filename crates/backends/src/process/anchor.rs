@@ -4,8 +4,8 @@
 //! A Landlock domain follows a process into a fork, where its rules mean nothing: they are about files of the source.
 //! But this directory is the same in both, so a right below it holds in both.
 
-use crate::error::{CreateError, HostStep};
-use crate::shared::run_directory::run_directory;
+use paddock_fences::error::{CreateError, HostStep};
+use paddock_fences::shared::run_directory::run_directory;
 use paddock_protocol::ANCHORED;
 use rustix::fs::CWD;
 use rustix::mount::{OpenTreeFlags, open_tree};

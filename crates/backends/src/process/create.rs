@@ -4,23 +4,23 @@
 use super::mounts::inodes;
 use super::passed::Passed;
 use super::{anchor, devices, disk, link, mounts, root, seccomp, sudo, workspace};
-use crate::error::{CreateError, HostStep};
-use crate::fence::Raised;
-use crate::handover::Handover;
-use crate::held;
-use crate::host_limit::HostLimit;
-use crate::live_fork::availability;
-use crate::purpose::Purpose;
-use crate::shared::cgroups::{self, Hierarchies, WorkGroup};
-use crate::shared::fence::HostFence;
-use crate::shared::head_start::Waiting;
-use crate::shared::identity::Identity;
-use crate::shared::launch::{Gate, Launched, launch};
-use crate::shared::nested_launch::{self, Within};
-use crate::shared::root_rights;
-use crate::shared::slot::{self, Lasting, Record, Slot, lock_placeholders};
-use crate::shared::way_in::{Streams, WayIn};
-use crate::shared::{guest_executable, head_start, kernel, lasting, run_directory};
+use paddock_fences::error::{CreateError, HostStep};
+use paddock_fences::fence::Raised;
+use paddock_fences::handover::Handover;
+use paddock_fences::held;
+use paddock_fences::host_limit::HostLimit;
+use paddock_fences::live_fork::availability;
+use paddock_fences::purpose::Purpose;
+use paddock_fences::shared::cgroups::{self, Hierarchies, WorkGroup};
+use paddock_fences::shared::fence::HostFence;
+use paddock_fences::shared::head_start::Waiting;
+use paddock_fences::shared::identity::Identity;
+use paddock_fences::shared::launch::{Gate, Launched, launch};
+use paddock_fences::shared::nested_launch::{self, Within};
+use paddock_fences::shared::root_rights;
+use paddock_fences::shared::slot::{self, Lasting, Record, Slot, lock_placeholders};
+use paddock_fences::shared::way_in::{Streams, WayIn};
+use paddock_fences::shared::{guest_executable, head_start, kernel, lasting, run_directory};
 use paddock_model::{Access, Disk, Limits, Network, Root, SandboxId, Spec, User};
 use paddock_protocol::{
     AwaitedPlan, DiskPlan, LandlockPlan, MemoryWatch, Plan, Step, ToGuest, encode_message,
@@ -226,7 +226,7 @@ pub fn begin<'a>(
         let released = written.and_then(|()| gate.open().host(|| "release the guest".into()));
         // A child that could not make its namespaces has gone by now, and knows better why.
         released.map_err(|error| {
-            let why = crate::fence::Fence::why_not_started(&mut fence);
+            let why = paddock_fences::fence::Fence::why_not_started(&mut fence);
             why.unwrap_or(error)
         })?;
     }
@@ -387,7 +387,7 @@ impl Composed<'_> {
         let spec = &Spec { disk: disk.clone(), ..spec };
         (plan.disk, plan.start) = disk::plan(spec, &identity, translation, &mut passed)?;
         #[cfg(feature = "weaken")]
-        crate::shared::weaken::plan(&mut plan);
+        paddock_fences::shared::weaken::plan(&mut plan);
         if let Some(between) = between {
             between.take_over(&mut plan, spec, &mut passed)?;
         }

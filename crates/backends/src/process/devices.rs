@@ -7,9 +7,9 @@
 
 use super::passed::Passed;
 use super::root::DEVICES;
-use crate::error::{CreateError, HostStep};
-use crate::shared::identity::{self, Method};
-use crate::shared::weaken::without;
+use paddock_fences::error::{CreateError, HostStep};
+use paddock_fences::shared::identity::{self, Method};
+use paddock_fences::shared::weaken::without;
 use paddock_protocol::{KernelPlan, Source};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, chmodat, makedev, mknodat, unlinkat};
 use rustix::mount::{

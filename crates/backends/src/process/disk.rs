@@ -5,9 +5,9 @@
 
 use super::mounts::{inodes, map_ids, node_kind, open_exactly};
 use super::passed::Passed;
-use crate::error::{CreateError, HostStep};
-use crate::shared::identity::{Identity, NEUTRAL_ID};
-use crate::shared::user_namespace::{Line, user_namespace_to};
+use paddock_fences::error::{CreateError, HostStep};
+use paddock_fences::shared::identity::{Identity, NEUTRAL_ID};
+use paddock_fences::shared::user_namespace::{Line, user_namespace_to};
 use paddock_model::{Disk, Spec};
 use paddock_protocol::{DiskPlan, NodeKind, Source};
 use rustix::mount::{OpenTreeFlags, open_tree};

@@ -2,15 +2,15 @@
 //! stand.
 
 use super::create::{self, Begun, Composed, Nesting};
-use crate::error::{CreateError, HostStep, LiveForkError};
-use crate::fence::{
+use paddock_fences::error::{CreateError, HostStep, LiveForkError};
+use paddock_fences::fence::{
     CopiedInterpreter, Fence, ForkBegun, ForkComposed, Interpreter, Landing, LiveForkSource, Raised,
 };
-use crate::live_fork::availability;
-use crate::shared::fence::{HostFence, LiveForks};
-use crate::shared::identity;
-use crate::shared::nested_launch::Within;
-use crate::shared::way_in::WayIn;
+use paddock_fences::live_fork::availability;
+use paddock_fences::shared::fence::{HostFence, LiveForks};
+use paddock_fences::shared::identity;
+use paddock_fences::shared::nested_launch::Within;
+use paddock_fences::shared::way_in::WayIn;
 use paddock_model::{Disk, SandboxId, Spec};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -100,7 +100,13 @@ impl Landing for ProcessLanding {
         alone: &Mutex<()>,
         ready: &Receiver<()>,
     ) -> Vec<Result<CopiedInterpreter, LiveForkError>> {
-        crate::live_fork::copy_interpreters(self.from, &self.way, interpreters, (until, alone), ready)
+        paddock_fences::live_fork::copy_interpreters(
+            self.from,
+            &self.way,
+            interpreters,
+            (until, alone),
+            ready,
+        )
     }
 
     #[cfg(not(target_arch = "x86_64"))]

@@ -6,8 +6,8 @@
 //! A client for all of routing would go into every sandbox.
 
 use super::passed::Passed;
-use crate::error::{CreateError, HostStep};
-use crate::handover::Handover;
+use paddock_fences::error::{CreateError, HostStep};
+use paddock_fences::handover::Handover;
 use paddock_model::net::place;
 use paddock_protocol::LinkPlan;
 use serde_bytes::ByteBuf;

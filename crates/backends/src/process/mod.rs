@@ -12,8 +12,8 @@
 //! - [`zygote`]: a sandbox whose interpreter is forked into others
 //! - [`fence`]: the standing fence, and the place in it for live forks
 //!
-//! The parts that a fence of any backend has (host ids, cgroups, slots, records, the launch of the guest) are in [`crate::shared`]; the
-//! copying of a running interpreter is in [`crate::live_fork`].
+//! The parts that a fence of any backend has (host ids, cgroups, slots, records, the launch of the guest) are in [`paddock_fences::shared`]; the
+//! copying of a running interpreter is in [`paddock_fences::live_fork`].
 
 mod anchor;
 pub(crate) mod create;
@@ -33,12 +33,12 @@ mod zygote;
 
 pub use seccomp::{give_up_calls, keep_only_calls};
 
-use crate::backend::Backend;
-use crate::error::{AdoptError, CreateError};
-use crate::fence::Raised;
-use crate::purpose::Purpose;
-use crate::shared::{adopt, cgroups};
 use create::Nesting;
+use paddock_fences::backend::Backend;
+use paddock_fences::error::{AdoptError, CreateError};
+use paddock_fences::fence::Raised;
+use paddock_fences::purpose::Purpose;
+use paddock_fences::shared::{adopt, cgroups};
 use paddock_model::{Availability, Guarantees, SandboxId, Spec};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -2,9 +2,9 @@
 
 use super::overlay;
 use super::passed::Passed;
-use crate::error::{CreateError, HostStep};
-use crate::shared::identity::{Identity, NEUTRAL_ID};
-use crate::shared::user_namespace::{Line, user_namespace_to};
+use paddock_fences::error::{CreateError, HostStep};
+use paddock_fences::shared::identity::{Identity, NEUTRAL_ID};
+use paddock_fences::shared::user_namespace::{Line, user_namespace_to};
 use paddock_model::{Access, Disk, Mount, Spec, User};
 use paddock_protocol::{NodeKind, RootPlan, Source, Step};
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2};

@@ -1,6 +1,6 @@
 //! The descriptors that a guest gets with its plan.
 
-use crate::error::CreateError;
+use paddock_fences::error::CreateError;
 use paddock_protocol::Source;
 use std::os::fd::OwnedFd;
 

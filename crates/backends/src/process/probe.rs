@@ -1,10 +1,10 @@
 //! The parts of each layer that this host has, and how to get the rest.
 
-use crate::shared::cgroups::{self, Hierarchies};
-use crate::shared::identity::{self, Method};
-use crate::shared::kernel::has_time_namespace;
-use crate::shared::root_rights;
-use crate::shared::user_namespace::{Line, user_namespace, why_no_user_namespaces};
+use paddock_fences::shared::cgroups::{self, Hierarchies};
+use paddock_fences::shared::identity::{self, Method};
+use paddock_fences::shared::kernel::has_time_namespace;
+use paddock_fences::shared::root_rights;
+use paddock_fences::shared::user_namespace::{Line, user_namespace, why_no_user_namespaces};
 use paddock_model::{
     Availability, Boundary, Capability, Check, CheckState, Disk, DiskLimit, ForkKind, Guarantees,
     Identity as Kind, Isolation, LandlockLevel, LimitKind, Network, NetworkEnforcement, PauseKind, Root,
@@ -44,7 +44,7 @@ pub fn guarantees(spec: &Spec) -> Guarantees {
             Disk::Memory => SnapshotKind::FilesystemCopy,
             Disk::Directory { .. } => SnapshotKind::FilesystemInstant,
         },
-        fork: match crate::live_fork::availability::missing() {
+        fork: match paddock_fences::live_fork::availability::missing() {
             None if spec.live_forks && !root_rights::wants_a_range(spec) => ForkKind::Interpreter,
             _ => ForkKind::Filesystem,
         },
@@ -152,7 +152,7 @@ pub fn landlock_abi() -> u32 {
 
 /// Looks closer than a run does: it also tries.
 pub fn availability(state: &Path) -> Availability {
-    let swept = crate::shared::slot::sweep_all(state);
+    let swept = paddock_fences::shared::slot::sweep_all(state);
     let mut checks = vec![user_namespaces(), ids()];
     checks.extend(limits(cgroups::detect()));
     checks.push(landlock());
@@ -285,7 +285,7 @@ fn file_system(name: &str, need: &str, remedy: &str) -> Check {
 }
 
 fn state_directory(state: &Path) -> Check {
-    match crate::shared::guest_executable::open(state) {
+    match paddock_fences::shared::guest_executable::open(state) {
         Ok(_) => check("state directory", CheckState::Good, state.display().to_string(), None),
         Err(error) => check(
             "state directory",

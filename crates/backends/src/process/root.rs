@@ -2,8 +2,8 @@
 
 use super::mounts::image_root;
 use super::passed::Passed;
-use crate::error::CreateError;
-use crate::shared::identity::Identity;
+use paddock_fences::error::CreateError;
+use paddock_fences::shared::identity::Identity;
 use paddock_model::net::place::GATE_4;
 use paddock_model::{Network, Root, Spec, User};
 use paddock_protocol::{Ids, KernelPlan, NodeKind, RootPlan, Source, Step};

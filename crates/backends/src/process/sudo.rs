@@ -2,8 +2,8 @@
 //! that says whom it lets in.
 
 use super::passed::Passed;
-use crate::error::{CreateError, HostStep};
-use crate::shared::guest_executable;
+use paddock_fences::error::{CreateError, HostStep};
+use paddock_fences::shared::guest_executable;
 use paddock_model::{Root, Spec, User};
 use paddock_protocol::{NodeKind, Overlaid, Step, SudoPlan};
 use rustix::mount::{OpenTreeFlags, open_tree};

@@ -2,7 +2,7 @@
 //!
 //! A name that does not exist is made as an empty stand-in, only so that a read-only mount can cover it, and
 //! removed at the end. Where there is no `.git`, the stand-in is not read-only: a directory in it takes its place inside, so that the work
-//! can make a repository ([`crate::shared::new_repository`]). While another sandbox covers the same stand-in it stays: removing a mount point removes
+//! can make a repository ([`paddock_fences::shared::new_repository`]). While another sandbox covers the same stand-in it stays: removing a mount point removes
 //! the mount in every namespace.
 //!
 //! In two steps, so that the record of what will be made is written before anything is.
@@ -10,14 +10,14 @@
 use super::mounts::{node_kind, open_exactly, user_source};
 use super::passed::Passed;
 use super::root::WORKSPACE;
-use crate::error::{CreateError, HostStep};
-use crate::held;
-use crate::shared::identity::Identity;
-use crate::shared::new_repository;
-use crate::shared::placeholder::Placeholder;
-use crate::shared::repository_files;
-use crate::shared::slot::Slot;
-use crate::shared::written_repositories::Before;
+use paddock_fences::error::{CreateError, HostStep};
+use paddock_fences::held;
+use paddock_fences::shared::identity::Identity;
+use paddock_fences::shared::new_repository;
+use paddock_fences::shared::placeholder::Placeholder;
+use paddock_fences::shared::repository_files;
+use paddock_fences::shared::slot::Slot;
+use paddock_fences::shared::written_repositories::Before;
 use paddock_model::protected::{self, IN_A_REPOSITORY, Node};
 use paddock_model::{Root, Workspace};
 use paddock_protocol::{NodeKind, ProtectedPath, Step};
@@ -70,7 +70,7 @@ impl Found {
 
 /// `found`: the names that are held because of the workspace's content.
 ///
-/// Precondition: the caller holds the lock over all stand-ins ([`crate::shared::slot::lock_placeholders`]), until
+/// Precondition: the caller holds the lock over all stand-ins ([`paddock_fences::shared::slot::lock_placeholders`]), until
 /// [`Survey::make`] is done.
 pub fn survey(workspace: &Workspace, found: held::Found, slot: &Slot) -> Result<Survey, CreateError> {
     let (root, status) = open_exactly(&workspace.directory)?;

@@ -5,7 +5,7 @@ use crate::args::scan::ScanFlags;
 use crate::args::{CallFlags, EXIT_PADDOCK_FAILED, PolicyFlags};
 use crate::caller::{Caller, Terminals};
 use crate::session::{self, Session, StdinMode};
-use crate::{layers, render, state};
+use crate::{explain, layers, state};
 use paddock_model::Policy;
 use paddock_settings::Surroundings;
 
@@ -82,11 +82,11 @@ pub fn run_or_explain(session: Session, explain: bool, caller: &mut Caller) -> R
     }
     let guarantees = session::explain(&session)?;
     if session.json {
-        print_json(&render::explain::json(&session, &guarantees), caller)?;
+        print_json(&explain::json(&session, &guarantees), caller)?;
     } else {
-        print(&render::explain::text(&session, &guarantees, caller.colour_on_stdout()), caller)?;
+        print(&explain::text(&session, &guarantees, caller.colour_on_stdout()), caller)?;
     }
-    let refused = !render::explain::unmet(&session, &guarantees).is_empty();
+    let refused = !explain::unmet(&session, &guarantees).is_empty();
     Ok(if refused { EXIT_PADDOCK_FAILED } else { 0 })
 }
 

@@ -6,7 +6,7 @@ use crate::caller::Caller;
 use crate::session;
 use crate::shield::install::{Facts, Progress};
 use crate::shield::watch::{Account, Watch};
-use crate::shield::{ShieldError, fence, home};
+use crate::shield::{ShieldError, account, fence, home};
 use crate::{render, state};
 use paddock_model::RunReport;
 use paddock_settings::agents;
@@ -26,7 +26,7 @@ pub fn execute(mut args: ShieldArgs, caller: &mut Caller) -> Result<i32, Command
     let mut raised = fence::raise(args, caller)?;
     if explain {
         if !json {
-            print(&render::shield::agent(raised.agent.as_ref(), caller.colour_on_stdout()), caller)?;
+            print(&account::agent(raised.agent.as_ref(), caller.colour_on_stdout()), caller)?;
         }
         return sandboxed::run_or_explain(raised.session, true, caller);
     }
@@ -102,7 +102,7 @@ struct Report {
     #[serde(flatten)]
     run: RunReport,
     #[serde(flatten)]
-    account: render::shield::Told,
+    account: account::Told,
 }
 
 fn tell(over: session::Over, account: Account, json: bool, caller: &mut Caller) -> Result<i32, CommandError> {
@@ -113,12 +113,12 @@ fn tell(over: session::Over, account: Account, json: bool, caller: &mut Caller) 
     };
     if json {
         let run = over.finished.report(over.stdout, over.stderr);
-        print_json(&Report { run, account: render::shield::Told::new(account, hosts, others) }, caller)?;
+        print_json(&Report { run, account: account::Told::new(account, hosts, others) }, caller)?;
         return Ok(code);
     }
     let mut text = over.finished.message().map(|message| format!("paddock: {message}\n")).unwrap_or_default();
-    text.push_str(&render::shield::changes(&account, caller.colour_on_stderr()));
-    text.push_str(&render::shield::network(&hosts, others, caller.colour_on_stderr()));
+    text.push_str(&account::changes(&account, caller.colour_on_stderr()));
+    text.push_str(&account::network(&hosts, others, caller.colour_on_stderr()));
     // An error while writing the account cannot be told anywhere.
     let _ = caller.stderr.write_all(text.as_bytes());
     Ok(code)
@@ -141,7 +141,7 @@ fn list(json: bool, caller: &mut Caller) -> Result<i32, CommandError> {
         true => print_json(&known, caller)?,
         false => {
             let has = |name: &str| caller.environment.get(name).is_some();
-            let table = render::shield::agents(&known, has, caller.colour_on_stdout());
+            let table = account::agents(&known, has, caller.colour_on_stdout());
             print(&table, caller)?;
         }
     }

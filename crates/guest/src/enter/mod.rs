@@ -37,8 +37,6 @@ use rustix::mount::{MountPropagationFlags, UnmountFlags};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 pub use built_root::enter_built_root;
-pub use clock::file_time;
-pub use place::name_aside;
 pub use stage::{Stage, enter as enter_stage};
 pub use users::{KnownUser, find_by_id as find_user_by_id, find_by_name as find_user_by_name};
 
@@ -209,7 +207,7 @@ fn ready_at(layer: Option<&OwnedFd>) -> Outcome<u64> {
         Some(layer) => openat(layer, ".", flags, Mode::empty()),
         None => openat(CWD, "/", flags, Mode::empty()),
     };
-    tree.and_then(|tree| clock::file_time(&tree)).during(|| "note the time".into())
+    tree.and_then(|tree| paddock_guest_system::clock::file_time(&tree)).during(|| "note the time".into())
 }
 
 /// pivot_root onto itself, then the old root is on top and can be let go.

@@ -108,14 +108,10 @@ fn is_link(node: &OwnedFd) -> rustix::io::Result<bool> {
     Ok(FileType::from_raw_mode(fstat(node)?.st_mode) == FileType::Symlink)
 }
 
-pub fn name_aside(name: &[u8], number: usize) -> Vec<u8> {
-    [name, format!(".moved-aside-{number}").as_bytes()].concat()
-}
-
 /// Renames the work's file, so that it is not lost.
 fn move_aside(directory: &OwnedFd, name: &[u8]) -> rustix::io::Result<()> {
     for number in 0..MOST_NAMES {
-        let other = name_aside(name, number);
+        let other = paddock_guest_system::names::name_aside(name, number);
         match renameat_with(directory, name, directory, other, RenameFlags::NOREPLACE) {
             Err(Errno::EXIST) => {}
             moved => return moved,

@@ -2,10 +2,10 @@
 //! work's cgroup and of its limit on processes, so that it works when the work is at its limits or stands still.
 
 use crate::failure::{During, Failure, Outcome};
-use crate::tools::Reach;
 use crate::trees::Trees;
 use crate::work::Confinement;
 use crate::work::spawn::{Spawned, Streams, pipe, pipes, tell, unblock, user};
+use paddock_guest_tools::Reach;
 use paddock_protocol::{Start, Tool};
 use rustix::fs::Mode;
 use rustix::io::Errno;
@@ -67,7 +67,7 @@ impl Child<'_> {
         let Trees { layer, start, image, built, .. } = self.trees;
         // SAFETY: `keep_only_what_is_needed` put each tree that there is at its number, and nothing closes it.
         let reach = unsafe { Reach::new(at(layer, LAYER), at(start, START), at(image, IMAGE), built) };
-        crate::tools::run(self.tool, &reach)
+        paddock_guest_tools::run(self.tool, &reach)
     }
 
     fn connect(&self, streams: &Streams, report: &OwnedFd) -> Outcome<()> {

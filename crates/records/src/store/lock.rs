@@ -7,7 +7,7 @@
 //! ```
 
 use super::StoreError;
-use paddock_backends::{Claim, StateClaim};
+use paddock_fences::{Claim, StateClaim};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};

@@ -1,0 +1,31 @@
+//! Text for people: data on stdout, the rest on stderr. Text that is not Paddock's own is made harmless.
+
+pub mod access;
+pub mod build;
+pub mod capacity;
+pub mod changes;
+pub mod contexts;
+pub mod doctor;
+pub mod error;
+pub mod escape;
+pub mod events;
+pub mod execs;
+pub mod findings;
+pub mod jobs;
+pub mod json;
+pub mod network;
+pub mod nodes;
+pub mod outputs;
+pub mod pools;
+pub mod resources;
+pub mod sandboxes;
+pub mod secrets;
+pub mod snapshots;
+pub mod style;
+pub mod table;
+pub mod template_builds;
+pub mod templates;
+pub mod time;
+pub mod usage;
+pub mod verify;
+pub mod volumes;
