@@ -11,7 +11,7 @@ use super::snapshots::MOMENT;
 use super::vm_fork::Copied;
 use super::{Actor, Fleet, FleetError, audit, has_ended};
 use paddock_model::api::{CreateSandbox, EndCause, Fork, Forked, ForkedContext, NotForked, SandboxState};
-use paddock_model::{ForkKind, SandboxId};
+use paddock_model::{ForkKind, PortSettings, SandboxId};
 use paddock_records::access::Permit;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -118,6 +118,7 @@ impl Fleet {
                 child.nest_in(&live.record());
             }
             self.inherit_secrets(live, &mut child, request.secrets)?;
+            self.inherit_ports(actor, live, &mut child).await?;
             child.leave_volumes();
             children.push(child);
         }
@@ -319,7 +320,7 @@ impl Fleet {
         let source = live.record().clone();
         let mut metadata = source.metadata.clone();
         // The server's own metadata of the source is not for its forks: it names the job that the source is a part of, which would end
-        // them, and the token that its public ports are open for.
+        // them.
         metadata.retain(|key, _| !key.starts_with(OWN_KEYS));
         metadata.extend(request.metadata.clone());
         let awake = source.asked_sleep.and_then(|sleep| sleep.seconds_awake);
@@ -344,6 +345,8 @@ impl Fleet {
             built_ns: Vec::new(),
             paused_when_idle: false,
             asked_sleep: None,
+            ports: PortSettings { public: None, ..source.ports },
+            ports_opened_by: None,
             sleep_at_ttl: source.sleep_at_ttl.map(|sleep| {
                 let seconds = expires.map_or(sleep.seconds, |at| at.saturating_sub(now_ms()) as f64 / 1e3);
                 SleepAtTtl { seconds, has_begun: false, ..sleep }
@@ -361,7 +364,11 @@ fn tell(fleet: &Fleet, actor: &Actor, live: &Arc<Live>, children: &[Arc<Live>], 
     }
     audit::call(&fleet.0, actor, live, "fork", serde_json::json!({ "children": ids }));
     for child in children {
-        audit::call(&fleet.0, actor, child, "forked_from", serde_json::json!({ "source": live.id }));
+        let mut told = serde_json::json!({ "source": live.id });
+        if let Some(public) = &child.record().ports.public {
+            told["public_ports"] = serde_json::json!(public);
+        }
+        audit::call(&fleet.0, actor, child, "forked_from", told);
     }
     fleet.0.tell(live, "forked", Some(ids.join(" ")));
 }

@@ -7,6 +7,7 @@ use super::execs::TrackedExec;
 use super::metrics_history::History;
 use super::network::NetLog;
 use super::pools::WaitingInterpreter;
+use super::ports::Visitors;
 use super::record::Record;
 use super::roster::{Counts, Facts};
 use paddock_engine::Sandbox;
@@ -46,6 +47,8 @@ pub struct Live {
     woken_ms: AtomicU64,
     pub cpu_us: AtomicU64,
     pub permit: Mutex<Option<Permit>>,
+    /// Those who use its public ports without a token.
+    pub visitors: Visitors,
     /// The decisions of its gates.
     pub net: NetLog,
     /// Its use of the host over the last minutes.
@@ -129,6 +132,7 @@ impl Live {
             streams: 0.into(),
             uses: Uses::default(),
             permit: Mutex::new(None),
+            visitors: Visitors::default(),
             net: NetLog::default(),
             history: History::default(),
             silent: false.into(),

@@ -6,7 +6,7 @@ use super::sleep_at_ttl::{AskedSleep, SleepAtTtl};
 use super::volumes::VolumeRecord;
 use paddock_model::api::{End, EndCause, Idle, Sandbox, SandboxState, UnderPressure};
 use paddock_model::net::Rule;
-use paddock_model::{Guarantees, NodeNumber, SandboxId, SnapshotKind, Spec};
+use paddock_model::{Guarantees, NodeNumber, PortSettings, SandboxId, SnapshotKind, Spec};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -63,6 +63,12 @@ pub struct Record {
     /// wakes.
     #[serde(default)]
     pub host_certs: bool,
+    /// Its ports, as requests from outside reach them.
+    #[serde(default, skip_serializing_if = "PortSettings::is_default")]
+    pub ports: PortSettings,
+    /// The token that its public ports are open for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ports_opened_by: Option<String>,
     #[serde(default)]
     pub volumes: Vec<VolumeRecord>,
     /// Bytes that were sent and received through its gate, if they are limited.
@@ -169,14 +175,22 @@ impl Record {
             under_pressure: self.under_pressure,
             metadata: self.metadata.clone(),
             limits: self.spec.limits.clone(),
-            guarantees: self.guarantees.clone(),
+            guarantees: self.guarantees_now(),
             scan: self.spec.scan.clone(),
             secrets: self.secrets.shown(),
             host_certs: self.host_certs,
+            ports: self.ports.clone(),
             volumes: self.volumes.iter().map(|volume| volume.to_api(&self.tenant)).collect(),
             running_execs,
             end: self.end.clone(),
         }
+    }
+
+    /// Those of its fence, with what its public ports take away.
+    fn guarantees_now(&self) -> Guarantees {
+        let mut guarantees = self.guarantees.clone();
+        guarantees.weaknesses.extend(self.ports.weakness());
+        guarantees
     }
 
     /// True if another token than the caller's made it.

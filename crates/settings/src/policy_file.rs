@@ -1,7 +1,7 @@
 //! A policy file: the same settings as the flags, in TOML. Templates are kept in the same form.
 
 use paddock_model::net::NetLayer;
-use paddock_model::{LimitsLayer, Policy, SecretLayer};
+use paddock_model::{LimitsLayer, Policy, PortSettings, SecretLayer};
 use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
@@ -55,6 +55,7 @@ pub fn read_policy(text: &str, table: &DeTable) -> Result<Policy, PolicyError> {
             "protect" => policy.protect = entry.strings()?,
             "unprotect" => policy.unprotect = entry.strings()?,
             "net" => policy.net = Some(crate::policy_net::read(text, &entry)?),
+            "ports" => policy.ports = crate::policy_ports::read(text, &entry)?,
             "require" => policy.require = entry.strings()?,
             "user" => policy.user = Some(entry.string()?),
             "hostname" => policy.hostname = Some(entry.string()?),
@@ -204,10 +205,12 @@ fn suggestion(key: &str, prefix: &str) -> String {
     let top = Policy::KEYS.iter().map(|name| ("", *name));
     let limits = LimitsLayer::KEYS.iter().map(|name| ("limits.", *name));
     let net = NetLayer::KEYS.iter().map(|name| ("net.", *name));
+    let ports = PortSettings::KEYS.iter().map(|name| ("ports.", *name));
     let secrets = SecretLayer::KEYS.iter().map(|name| ("secrets.NAME.", *name));
     let nearest = top
         .chain(limits)
         .chain(net)
+        .chain(ports)
         .chain(secrets)
         .map(|(table, name)| (strsim::damerau_levenshtein(&key, name), table != prefix, table, name))
         .min();
@@ -217,6 +220,7 @@ fn suggestion(key: &str, prefix: &str) -> String {
         }
         _ if prefix.is_empty() => format!("known are {}", Policy::KEYS.join(", ")),
         _ if prefix == "secrets.NAME." => format!("known are {}", SecretLayer::KEYS.join(", ")),
+        _ if prefix == "ports." => format!("known are {}", PortSettings::KEYS.join(", ")),
         _ if prefix == "net." => format!("known are {}", NetLayer::KEYS.join(", ")),
         _ => format!("known are {}", LimitsLayer::KEYS.join(", ")),
     }
@@ -259,6 +263,7 @@ mod tests {
             protect = ["Makefile"]
             unprotect = [".vscode"]
             net = "none"
+            ports = { public = "all", request_host = "app.example" }
             require = ["memory-limit"]
             user = "root"
             hostname = "box"

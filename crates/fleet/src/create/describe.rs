@@ -71,7 +71,7 @@ impl Fleet {
         }
         let first = (settings.command.clone(), settings.ready.clone());
         let preload = settings.preload.clone();
-        let bound = settings.secrets.clone();
+        let (bound, ports) = (settings.secrets.clone(), settings.ports.clone());
         let volumes = Wanted::all(actor, &request.volumes, &settings.spec)?;
         let (backend, mut record) =
             self.describe(actor, settings, snapshot.as_ref(), ImageName::of(request)).await?;
@@ -84,6 +84,7 @@ impl Fleet {
         (record.expires_at_ms, record.idle) = (expires_at_ms, idle);
         record.sleep_at_ttl = SleepAtTtl::of(request.ttl_action, expires_at_ms)?;
         record.backend = backend;
+        self.set_ports(actor, &mut record, ports).await?;
         let secrets = SandboxSecrets::new(bound).map_err(EngineError::from)?;
         if let Some(secrets) = &secrets {
             record.env.extend(secrets.environment());
@@ -177,6 +178,8 @@ impl Fleet {
             cwd: Some(cwd.unwrap_or_else(|| WORKSPACE_TARGET.into())),
             secrets: Default::default(),
             host_certs: settings.host_certs,
+            ports: Default::default(),
+            ports_opened_by: None,
             volumes: Vec::new(),
             moved: (0, 0),
             guarantees: self.0.engine.guarantees(settings.backend.as_deref(), &spec)?,
