@@ -4,6 +4,7 @@ use super::fork_results::{ForkNote, Results, not_forked, sorted};
 use super::idempotency::Note;
 use super::live::Live;
 use super::live_fork::{ASLEEP, Boarding, Crossing, OF_ANOTHER, Passage, left_behind, not_live};
+use super::ports;
 use super::record::{Record, now_ms};
 use super::request::{OWN_KEYS, check_metadata, invalid, seconds};
 use super::sleep_at_ttl::SleepAtTtl;
@@ -11,7 +12,7 @@ use super::snapshots::MOMENT;
 use super::vm_fork::Copied;
 use super::{Actor, Fleet, FleetError, audit, has_ended};
 use paddock_model::api::{CreateSandbox, EndCause, Fork, Forked, ForkedContext, NotForked, SandboxState};
-use paddock_model::{ForkKind, PortSettings, SandboxId};
+use paddock_model::{ForkKind, SandboxId};
 use paddock_records::access::Permit;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -118,7 +119,8 @@ impl Fleet {
                 child.nest_in(&live.record());
             }
             self.inherit_secrets(live, &mut child, request.secrets)?;
-            self.inherit_ports(actor, live, &mut child).await?;
+            let ports = live.record().ports.clone();
+            child.ports = ports::inherited(self, actor, &live.tenant, ports).await?;
             child.leave_volumes();
             children.push(child);
         }
@@ -345,8 +347,7 @@ impl Fleet {
             built_ns: Vec::new(),
             paused_when_idle: false,
             asked_sleep: None,
-            ports: PortSettings { public: None, ..source.ports },
-            ports_opened_by: None,
+            ports: source.ports.closed(),
             sleep_at_ttl: source.sleep_at_ttl.map(|sleep| {
                 let seconds = expires.map_or(sleep.seconds, |at| at.saturating_sub(now_ms()) as f64 / 1e3);
                 SleepAtTtl { seconds, has_begun: false, ..sleep }
@@ -365,7 +366,7 @@ fn tell(fleet: &Fleet, actor: &Actor, live: &Arc<Live>, children: &[Arc<Live>], 
     audit::call(&fleet.0, actor, live, "fork", serde_json::json!({ "children": ids }));
     for child in children {
         let mut told = serde_json::json!({ "source": live.id });
-        if let Some(public) = &child.record().ports.public {
+        if let Some(public) = &child.record().ports.settings.public {
             told["public_ports"] = serde_json::json!(public);
         }
         audit::call(&fleet.0, actor, child, "forked_from", told);

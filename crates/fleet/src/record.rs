@@ -2,11 +2,12 @@
 
 use super::Actor;
 use super::clock::{BootInstant, JUMP_MS};
+use super::ports::Ports;
 use super::sleep_at_ttl::{AskedSleep, SleepAtTtl};
 use super::volumes::VolumeRecord;
 use paddock_model::api::{End, EndCause, Idle, Sandbox, SandboxState, UnderPressure};
 use paddock_model::net::Rule;
-use paddock_model::{Guarantees, NodeNumber, PortSettings, SandboxId, SnapshotKind, Spec};
+use paddock_model::{Guarantees, NodeNumber, SandboxId, SnapshotKind, Spec};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -64,11 +65,8 @@ pub struct Record {
     #[serde(default)]
     pub host_certs: bool,
     /// Its ports, as requests from outside reach them.
-    #[serde(default, skip_serializing_if = "PortSettings::is_default")]
-    pub ports: PortSettings,
-    /// The token that its public ports are open for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ports_opened_by: Option<String>,
+    #[serde(default, skip_serializing_if = "Ports::is_default")]
+    pub ports: Ports,
     #[serde(default)]
     pub volumes: Vec<VolumeRecord>,
     /// Bytes that were sent and received through its gate, if they are limited.
@@ -179,7 +177,7 @@ impl Record {
             scan: self.spec.scan.clone(),
             secrets: self.secrets.shown(),
             host_certs: self.host_certs,
-            ports: self.ports.clone(),
+            ports: self.ports.settings.clone(),
             volumes: self.volumes.iter().map(|volume| volume.to_api(&self.tenant)).collect(),
             running_execs,
             end: self.end.clone(),
@@ -189,7 +187,7 @@ impl Record {
     /// Those of its fence, with what its public ports take away.
     fn guarantees_now(&self) -> Guarantees {
         let mut guarantees = self.guarantees.clone();
-        guarantees.weaknesses.extend(self.ports.weakness());
+        guarantees.weaknesses.extend(self.ports.settings.weakness());
         guarantees
     }
 

@@ -8,7 +8,7 @@ use super::kept_settings::{KeptSettings, Under};
 use super::record::Record;
 use super::{Actor, Fleet, FleetError, Kind, request};
 use paddock_model::api::CreateSandbox;
-use paddock_model::{Access, Limits, LimitsLayer, Policy, PortSettings, Requirement, User};
+use paddock_model::{Access, Limits, LimitsLayer, Policy, Requirement, User};
 use paddock_settings::{WORKSPACE_TARGET, split_mount};
 use std::collections::BTreeSet;
 use std::path::{Component, Path};
@@ -34,7 +34,7 @@ impl KeptSettings {
             // With these rights there are none, and the new sandbox may be without the rights.
             live_forks: (!spec.live_forks && !spec.root_may_install && !spec.become_root).then_some(false),
             host_certs: record.host_certs.then_some(true),
-            ports: PortSettings { public: None, ..record.ports.clone() },
+            ports: record.ports.clone().closed().settings,
             limits: limits(&spec.limits),
             ..Policy::default()
         };
@@ -157,7 +157,7 @@ mod tests {
             Mount { access: Access::Write, source: Some("/srv/host".into()), target: "/data".into() },
         ];
         record.spec.limits.memory = 300 << 20;
-        record.ports =
+        record.ports.settings =
             asked(serde_json::json!({ "ports": { "public": "all", "request_host": "app.example" } })).ports;
         record.spec.limits.timeout = None;
         (record.spec.become_root, record.spec.live_forks) = (true, false);

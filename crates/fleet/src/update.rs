@@ -1,6 +1,7 @@
 //! Changes of a living sandbox: its metadata, the settings of later execs, its limits, and its time to live.
 
 use super::live::Live;
+use super::ports;
 use super::record::Record;
 use super::request::{OWN_KEYS, check_directory, check_metadata, check_network, invalid, refused, seconds};
 use super::{Actor, Fleet, FleetError, Kind, SecretGroup, audit, changed_secrets};
@@ -140,8 +141,8 @@ impl Fleet {
             after.idle = request.idle;
         }
         after.under_pressure = request.under_pressure.or(after.under_pressure);
-        if let Some(ports) = request.ports.clone() {
-            self.set_ports(actor, &mut after, ports).await?;
+        if let Some(settings) = request.ports.clone() {
+            ports::set(self, actor, &mut after.ports, settings).await?;
         }
         self.change_limits(&live, &before.spec.limits, &after.spec.limits).await?;
         // The record was changed meanwhile: only the requested values are put into it.
@@ -153,7 +154,7 @@ impl Fleet {
             (record.metadata, record.persistent, record.idle) =
                 (after.metadata, after.persistent, after.idle);
             record.under_pressure = after.under_pressure;
-            (record.ports, record.ports_opened_by) = (after.ports, after.ports_opened_by);
+            record.ports = after.ports;
             (record.env, record.cwd, record.secrets) = (after.env, after.cwd, after.secrets);
             record.clone()
         };
@@ -162,7 +163,7 @@ impl Fleet {
             *live.record() = before;
             return Err(error);
         }
-        if before.ports.closes_any(&record.ports) {
+        if before.ports.settings.closes_any(&record.ports.settings) {
             live.visitors.send_off();
         }
         if let (Network::Gate(rules), Some(inside)) = (after.spec.network, live.running()) {

@@ -84,6 +84,13 @@ impl Place {
         found.json()["ports"].clone()
     }
 
+    async fn audit(&self, id: &str) -> String {
+        let lines = self.by(&self.user, "GET", &format!("/v1/sandboxes/{id}/audit"), Value::Null).await;
+        assert_eq!(lines.status, 200, "{}", lines.text());
+        // The arguments of a call stand in them as text.
+        lines.text().replace('\\', "")
+    }
+
     /// At the name of the port, without any token.
     async fn visit(&self, id: &str, port: u16) -> Answer {
         self.server.ask_tcp("GET", "/", &format!("Host: {port}-{id}.{DOMAIN}\r\n"), None).await
@@ -180,7 +187,7 @@ async fn a_port_is_public_where_the_owner_allows_it_and_a_caller_asks_for_it() {
         assert_eq!(told_host(&answer), "localhost:8000", "{target} of a port's name is the program's");
         assert_eq!(place.server.ask_tcp("GET", &target, "", None).await.status, 401);
     }
-    let audit = place.by(&place.user, "GET", &format!("/v1/sandboxes/{id}/audit"), Value::Null).await.text();
+    let audit = place.audit(&id).await;
     assert!(audit.contains(r#""ports":{"public":[8000]}"#), "{audit}");
 }
 
@@ -254,7 +261,7 @@ async fn ports_open_and_close_at_once() {
     has_ended(open).await;
     assert_eq!(place.visit(&id, 8001).await.status, 401);
     assert_eq!(place.by(&place.user, "GET", &by_path, Value::Null).await.status, 200);
-    let audit = place.by(&place.user, "GET", &format!("/v1/sandboxes/{id}/audit"), Value::Null).await.text();
+    let audit = place.audit(&id).await;
     assert!(audit.contains(r#""ports":{"public":"all"}"#), "{audit}");
 }
 

@@ -15,7 +15,6 @@ mod network;
 mod paths;
 pub mod policy_file;
 mod policy_net;
-mod policy_ports;
 mod policy_secrets;
 mod presets;
 mod scan;

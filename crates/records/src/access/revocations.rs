@@ -66,7 +66,7 @@ impl Revoked {
     }
 
     /// Of a right that somebody else than the tokens ends: ready when the other end says true.
-    pub fn told_by(watched: watch::Receiver<bool>) -> Revoked {
+    pub(super) fn told_by(watched: watch::Receiver<bool>) -> Revoked {
         Revoked::new(watched)
     }
 

@@ -78,13 +78,15 @@ pub async fn create(
     wanted.check()?;
     let default = if uri.path().starts_with("/v2/") { TIMEOUT_SECONDS } else { OLD_TIMEOUT_SECONDS };
     let origin = from_template(&app, &actor, &wanted.template_id).await?;
+    let public_traffic = wanted.network.as_ref().and_then(Network::public_traffic);
+    let request_host = wanted.network.as_ref().and_then(Network::request_host);
     let mut request = CreateSandbox {
         ttl_seconds: Some(seconds(wanted.timeout.unwrap_or(default))),
         ttl_action: wanted.ttl_action(),
         env: wanted.env_vars.clone().unwrap_or_default(),
         metadata: wanted.metadata.clone().unwrap_or_default(),
         network: Some(setting(wanted.internet, wanted.network.as_ref())?),
-        ports: ports::of_new(&app, &actor, wanted.network.as_ref()).await?,
+        ports: ports::of_new(&app, &actor, public_traffic, request_host).await?,
         secrets: wanted.network.as_ref().map_or(Ok(BTreeMap::new()), Network::secrets)?,
         ..origin.request
     };

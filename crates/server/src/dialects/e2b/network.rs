@@ -52,7 +52,8 @@ pub async fn update(
 ) -> Result<StatusCode> {
     let sandbox = find(&app, &actor, &id).await?;
     let network = Some(setting(wanted.internet, Some(&wanted))?);
-    let ports = ports::changed(&app, &actor, &wanted).await?;
+    let ports = ports::settings(&app, &actor, wanted.public_traffic(), wanted.request_host()).await?;
+    let ports = (!ports.is_default()).then_some(ports);
     let change = UpdateSandbox { network, ports, ..UpdateSandbox::default() };
     let secrets = Some(header_rules::instead(wanted.secrets()?));
     let labels = [(NETWORK_LABEL.to_string(), label(wanted.internet, Some(&wanted)).map(|(_, text)| text))];

@@ -1,30 +1,32 @@
 //! E2B's words for ports (`network.allowPublicTraffic` and `network.maskRequestHost`), as the settings of ports that they are here.
 
 use super::errors::{Refusal, Result};
-use super::network::Network;
 use crate::app::App;
 use paddock_fleet::Actor;
 use paddock_model::{PortSettings, PublicPorts};
 use serde_json::{Value, json};
 
 /// With E2B ports are public where nothing else is said. Here they are where this caller may open them, and closed else.
-pub async fn of_new(app: &App, actor: &Actor, wanted: Option<&Network>) -> Result<PortSettings> {
-    let said = wanted.and_then(Network::public_traffic);
-    let open = match said {
+pub async fn of_new(
+    app: &App,
+    actor: &Actor,
+    public_traffic: Option<bool>,
+    request_host: Option<&str>,
+) -> Result<PortSettings> {
+    let open = match public_traffic {
         Some(open) => open,
         None => app.fleet().check_opening_ports(actor).await.is_ok(),
     };
-    settings(app, actor, Some(open), wanted.and_then(Network::request_host)).await
+    settings(app, actor, Some(open), request_host).await
 }
 
-/// `None`: a change of the network leaves them as they are.
-pub async fn changed(app: &App, actor: &Actor, wanted: &Network) -> Result<Option<PortSettings>> {
-    let settings = settings(app, actor, wanted.public_traffic(), wanted.request_host()).await?;
-    Ok((!settings.is_default()).then_some(settings))
-}
-
-/// Mistakes are told by the names that E2B's clients wrote.
-async fn settings(app: &App, actor: &Actor, open: Option<bool>, host: Option<&str>) -> Result<PortSettings> {
+/// Those that are said. Mistakes are told by the names that E2B's clients wrote.
+pub async fn settings(
+    app: &App,
+    actor: &Actor,
+    open: Option<bool>,
+    host: Option<&str>,
+) -> Result<PortSettings> {
     if open == Some(true) {
         let allowed = app.fleet().check_opening_ports(actor).await;
         allowed.map_err(|error| {
