@@ -1,5 +1,6 @@
 """Ports inside, the two doors of E2B's own and signed addresses by their host names, as a server with `--domain` has them."""
 import http.client
+import json
 import urllib.parse
 
 import pytest_like as expect
@@ -73,6 +74,41 @@ def case_ports_are_public_where_the_owner_of_the_host_says_so(world):
             token = {"E2B-Traffic-Access-Token": sandbox.traffic_access_token}
             assert by_name(variables, host, headers=token) == (200, b"served\n")
             assert by_name(variables, host, headers={"E2B-Traffic-Access-Token": "x"})[0] == 401
+
+
+def case_ports_are_settings_that_v1_knows_and_the_network_changes(world):
+    with another_server(world, "--domain", DOMAIN, "--public-ports") as (server, variables):
+        with Sandbox.create(network={"mask_request_host": "app.example"}, **options(variables)) as sandbox:
+            served(sandbox)
+            target = f"/v1/sandboxes/{sandbox.sandbox_id}"
+            known = server.owner("sandbox", target)
+            assert known["ports"] == {"public": "all", "request_host": "app.example"}, known
+            assert not any(word in known["metadata"].get("paddock.e2b.network", "") for word in ("Public", "mask")), known["metadata"]
+            assert not {"paddock.e2b.public-ports", "paddock.e2b.request-host"} & known["metadata"].keys()
+
+            def change(body):
+                address = urllib.parse.urlsplit(variables["E2B_API_URL"])
+                connection = http.client.HTTPConnection(address.hostname, address.port, timeout=30)
+                headers = {"X-API-KEY": variables["E2B_API_KEY"], "Content-Type": "application/json"}
+                connection.request("PUT", f"/sandboxes/{sandbox.sandbox_id}/network", json.dumps(body), headers)
+                answer = connection.getresponse()
+                said = answer.status, answer.read()
+                connection.close()
+                return said
+
+            host = sandbox.get_host(3000)
+            assert by_name(variables, host) == (200, b"served\n")
+            assert change({"allowPublicTraffic": False})[0] == 204
+            assert by_name(variables, host)[0] == 401
+            told = sandbox.get_info().network
+            assert told["allow_public_traffic"] is False and told["mask_request_host"] == "app.example", told
+            assert change({"denyOut": ["9.9.9.9"]})[0] == 204
+            assert by_name(variables, host)[0] == 401, "what a change does not name stays"
+            assert change({"allowPublicTraffic": True, "maskRequestHost": "${PORT}.example"})[0] == 204
+            assert by_name(variables, host) == (200, b"served\n")
+            assert server.owner("sandbox", target)["ports"] == {"public": "all", "request_host": "${PORT}.example"}
+            status, said = change({"maskRequestHost": "a b"})
+            assert status == 400 and b"maskRequestHost" in said, said
 
 
 def case_public_ports_end_with_the_key_that_opened_them(world):

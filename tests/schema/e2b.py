@@ -207,7 +207,7 @@ def control(operation, there):
     operation("post", "/sandboxes/{id}/pause", {204: None}, thing(memory=FLAG, requireHealthyGuest=FLAG), id=mortal["pause"])
     times = {"start": {"type": "integer"}, "end": {"type": "integer"}}
     operation("get", "/sandboxes/{id}/metrics", {200: list_of("timestamp", "cpuCount", "memUsed", "diskTotal")}, query=times, id=steady)
-    network = thing(**OUT, allow_internet_access=FLAG)
+    network = thing(**OUT, allow_internet_access=FLAG, allowPublicTraffic=FLAG, maskRequestHost=one_of("app.example", "a b"))
     operation("put", "/sandboxes/{id}/network", {204: None}, network, id=mortal["network"])
     operation("post", "/sandboxes/{id}/snapshots", {201: answer_of("snapshotID", "names")}, thing(memory={"const": False}), id=mortal["snapshots"])
     fork = thing(count={"type": "integer", "minimum": 1, "maximum": 2}, timeout=seconds)

@@ -132,8 +132,8 @@ pub struct ServeArgs {
     /// Ports of sandboxes are reached at PORT-ID.DOMAIN
     #[arg(long, value_name = "NAME")]
     pub domain: Option<String>,
-    /// Everybody may use the ports of sandboxes that E2B's clients make, at their host names and without a token, unless a client
-    /// says allow_public_traffic=False
+    /// Callers may open ports of their sandboxes to everybody, at their host names and without a token. Those of E2B's clients are
+    /// open unless a client says allow_public_traffic=False
     #[arg(long, requires = "domain")]
     pub public_ports: bool,
     /// A name by which callers may reach it, besides its addresses; repeatable

@@ -28,6 +28,7 @@ pub mod network;
 pub mod node;
 pub mod policy;
 pub mod pool;
+pub mod ports;
 pub mod role;
 pub mod root_rights;
 pub mod run;

@@ -2,6 +2,7 @@
 
 use super::network::NetworkFlags;
 use super::policy::PolicyFlags;
+use super::ports::PortFlags;
 use super::scan::ScanFlags;
 use super::values;
 use super::volume::VolumeFlags;
@@ -55,6 +56,7 @@ Examples:
   paddock create --name build --workspace . --idle 600:hibernate
   paddock create --snapshot before-upgrade --persistent
   paddock create --volume memory:/data/memory --volume models:/data/models:ro
+  paddock create --public-port 3000 --request-host app.example
 
 Settings of --template are the server's; --policy and the flags are put over them.";
 
@@ -88,10 +90,12 @@ Examples:
   paddock update build --allow-net packages.example.org --allow-net files.example.org
   paddock update build --allow-net files.example.org --secret KEY@api.example.com --secret-inject KEY:Authorization='Bearer {}'
   paddock update build --allow-net files.example.org --forget-secret KEY
+  paddock update build --public-port none
 
 Limits hold at once, for what runs too; a hibernated sandbox wakes with them. Network rules take the \
 place of those that it has, for open connections too. Secrets that the gate sets come and go by name, with the network rules \
-beside them as they are to be, because a secret opens its hosts; others stay. Image, workspace and backend are for life: make a snapshot, and create another sandbox from it.";
+beside them as they are to be, because a secret opens its hosts; others stay. Public ports open and close at once, and the \
+connections of visitors end with a port that is closed. Image, workspace and backend are for life: make a snapshot, and create another sandbox from it.";
 
 #[derive(Debug, Args)]
 pub struct CreateArgs {
@@ -134,6 +138,8 @@ pub struct CreateArgs {
     pub json: bool,
     #[command(flatten)]
     pub volumes: VolumeFlags,
+    #[command(flatten)]
+    pub ports: PortFlags,
     #[command(flatten)]
     pub policy: PolicyFlags,
     #[command(flatten)]
@@ -321,6 +327,8 @@ pub struct UpdateArgs {
     /// Remove the secret of this name. Wants network rules; repeatable
     #[arg(long, value_name = "NAME", help_heading = "Network")]
     pub forget_secret: Vec<String>,
+    #[command(flatten)]
+    pub ports: PortFlags,
     /// Print the sandbox as JSON
     #[arg(long)]
     pub json: bool,

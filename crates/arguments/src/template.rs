@@ -2,6 +2,7 @@
 
 use super::certificates::CertificateFlags;
 use super::policy::PolicyFlags;
+use super::ports::PortFlags;
 use super::scan::ScanFlags;
 use clap::{Args, Subcommand};
 
@@ -101,6 +102,8 @@ pub struct TemplateAddArgs {
     /// Replace a template of this name
     #[arg(long)]
     pub force: bool,
+    #[command(flatten)]
+    pub ports: PortFlags,
     #[command(flatten)]
     pub policy: PolicyFlags,
     #[command(flatten)]

@@ -6,7 +6,7 @@ use crate::args::network::NetworkFlags;
 use crate::caller::Environment;
 use crate::env_file::{self, EnvFileError, VariableError};
 use paddock_model::net::NetSetting;
-use paddock_model::{LimitsLayer, Policy, SecretLayer};
+use paddock_model::{LimitsLayer, Policy, PortSettings, SecretLayer};
 use paddock_settings::policy_file::{self, LARGEST_FILE, PolicyError};
 use paddock_settings::split_mount;
 use paddock_settings::templates::{self, TemplateError};
@@ -106,6 +106,8 @@ fn from_flags(
         protect: flags.protect,
         unprotect: flags.unprotect,
         net: network(flags.net, flags.network)?,
+        // Flags of their own, only where a server reaches the ports.
+        ports: PortSettings::default(),
         require: flags.require,
         user: flags.user,
         hostname: flags.hostname,

@@ -4,6 +4,7 @@ use super::fork_results::{ForkNote, Results, not_forked, sorted};
 use super::idempotency::Note;
 use super::live::Live;
 use super::live_fork::{ASLEEP, Boarding, Crossing, OF_ANOTHER, Passage, left_behind, not_live};
+use super::ports;
 use super::record::{Record, now_ms};
 use super::request::{OWN_KEYS, check_metadata, invalid, seconds};
 use super::sleep_at_ttl::SleepAtTtl;
@@ -118,6 +119,8 @@ impl Fleet {
                 child.nest_in(&live.record());
             }
             self.inherit_secrets(live, &mut child, request.secrets)?;
+            let ports = live.record().ports.clone();
+            child.ports = ports::inherited(self, actor, &live.tenant, ports).await?;
             child.leave_volumes();
             children.push(child);
         }
@@ -319,7 +322,7 @@ impl Fleet {
         let source = live.record().clone();
         let mut metadata = source.metadata.clone();
         // The server's own metadata of the source is not for its forks: it names the job that the source is a part of, which would end
-        // them, and the token that its public ports are open for.
+        // them.
         metadata.retain(|key, _| !key.starts_with(OWN_KEYS));
         metadata.extend(request.metadata.clone());
         let awake = source.asked_sleep.and_then(|sleep| sleep.seconds_awake);
@@ -344,6 +347,7 @@ impl Fleet {
             built_ns: Vec::new(),
             paused_when_idle: false,
             asked_sleep: None,
+            ports: source.ports.closed(),
             sleep_at_ttl: source.sleep_at_ttl.map(|sleep| {
                 let seconds = expires.map_or(sleep.seconds, |at| at.saturating_sub(now_ms()) as f64 / 1e3);
                 SleepAtTtl { seconds, has_begun: false, ..sleep }
@@ -361,7 +365,11 @@ fn tell(fleet: &Fleet, actor: &Actor, live: &Arc<Live>, children: &[Arc<Live>], 
     }
     audit::call(&fleet.0, actor, live, "fork", serde_json::json!({ "children": ids }));
     for child in children {
-        audit::call(&fleet.0, actor, child, "forked_from", serde_json::json!({ "source": live.id }));
+        let mut told = serde_json::json!({ "source": live.id });
+        if let Some(public) = &child.record().ports.settings.public {
+            told["public_ports"] = serde_json::json!(public);
+        }
+        audit::call(&fleet.0, actor, child, "forked_from", told);
     }
     fleet.0.tell(live, "forked", Some(ids.join(" ")));
 }

@@ -7,7 +7,7 @@
 //! - [`patience`]: guests that do not answer
 //! - [`execs`]: execs, their journals and followers
 //! - [`contexts`]: interpreters that remember, and the code that runs in them
-//! - [`scan`]: the check of code before it runs; [`files`]: files and ports inside
+//! - [`scan`]: the check of code before it runs; [`files`]: files inside; [`ports`]: ports inside without a token of the tenant
 //! - [`audit_lines`]: a timeline for its callers, with a check that it is whole
 //! - [`network`]: connections out of a sandbox; [`secrets`]: values that leave it and never enter
 //! - [`metrics_history`]: what sandboxes used over the last minutes
@@ -71,7 +71,7 @@ mod patch;
 mod patience;
 mod pause;
 mod pools;
-mod port_rights;
+mod ports;
 mod prepared;
 mod pressure;
 mod readiness;
@@ -111,6 +111,7 @@ pub use paddock_records::{access::Revoked, store::CreatePlaces};
 /// A program for Node whose `strip(source)` makes JavaScript of TypeScript.
 pub use paddock_scripts::NODE_TYPES;
 pub use pools::{LentPool, ReadyOptions};
+pub use ports::Visit;
 pub use recent::CreatesInMinute;
 pub use root_rights::RootMayInstall;
 pub use snapshot_holder::Keeps;
@@ -124,11 +125,9 @@ use live::Live;
 use paddock_engine::{Engine, FindBackends, backends_of_this_build};
 use paddock_model::api::{Event, SandboxState};
 use paddock_records::access::{Admission, AdmissionOptions, Revocations};
-use paddock_records::signing::Signer;
 use paddock_records::store::{ServerLock, ServerPhase, Store};
-use paddock_records::vault::Vault;
-use paddock_storage::Storage;
-use paddock_storage::volumes::VolumesOptions;
+use paddock_records::{signing::Signer, vault::Vault};
+use paddock_storage::{Storage, volumes::VolumesOptions};
 use record::{Record, now_ms};
 use roster::Roster;
 use std::path::PathBuf;
@@ -187,6 +186,8 @@ pub struct FleetOptions {
     pub first_use: FirstUseOptions,
     /// The tenants whose sandboxes may have a root that installs packages.
     pub root_may_install: RootMayInstall,
+    /// True if callers may open ports of their sandboxes to everybody.
+    pub public_ports: bool,
     pub backends: FindBackends,
     /// The number of this server among those behind one gateway.
     pub node: Option<paddock_model::NodeNumber>,
@@ -207,6 +208,7 @@ impl FleetOptions {
             keep_ended: KEEP_ENDED,
             first_use: FirstUseOptions::default(),
             root_may_install: RootMayInstall::default(),
+            public_ports: false,
             backends: backends_of_this_build,
             node: None,
         }

@@ -11,7 +11,7 @@ use super::record::Record;
 use super::roster::{Counts, Facts};
 use paddock_engine::Sandbox;
 use paddock_model::api;
-use paddock_records::access::Permit;
+use paddock_records::access::{Permit, Visitors};
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
@@ -46,6 +46,8 @@ pub struct Live {
     woken_ms: AtomicU64,
     pub cpu_us: AtomicU64,
     pub permit: Mutex<Option<Permit>>,
+    /// Those who use its public ports without a token.
+    pub visitors: Visitors,
     /// The decisions of its gates.
     pub net: NetLog,
     /// Its use of the host over the last minutes.
@@ -129,6 +131,7 @@ impl Live {
             streams: 0.into(),
             uses: Uses::default(),
             permit: Mutex::new(None),
+            visitors: Visitors::default(),
             net: NetLog::default(),
             history: History::default(),
             silent: false.into(),

@@ -2,6 +2,7 @@
 
 use super::Actor;
 use super::clock::{BootInstant, JUMP_MS};
+use super::ports::Ports;
 use super::sleep_at_ttl::{AskedSleep, SleepAtTtl};
 use super::volumes::VolumeRecord;
 use paddock_model::api::{End, EndCause, Idle, Sandbox, SandboxState, UnderPressure};
@@ -63,6 +64,9 @@ pub struct Record {
     /// wakes.
     #[serde(default)]
     pub host_certs: bool,
+    /// Its ports, as requests from outside reach them.
+    #[serde(default, skip_serializing_if = "Ports::is_default")]
+    pub ports: Ports,
     #[serde(default)]
     pub volumes: Vec<VolumeRecord>,
     /// Bytes that were sent and received through its gate, if they are limited.
@@ -169,14 +173,22 @@ impl Record {
             under_pressure: self.under_pressure,
             metadata: self.metadata.clone(),
             limits: self.spec.limits.clone(),
-            guarantees: self.guarantees.clone(),
+            guarantees: self.guarantees_now(),
             scan: self.spec.scan.clone(),
             secrets: self.secrets.shown(),
             host_certs: self.host_certs,
+            ports: self.ports.settings.clone(),
             volumes: self.volumes.iter().map(|volume| volume.to_api(&self.tenant)).collect(),
             running_execs,
             end: self.end.clone(),
         }
+    }
+
+    /// Those of its fence, with what its public ports take away.
+    fn guarantees_now(&self) -> Guarantees {
+        let mut guarantees = self.guarantees.clone();
+        guarantees.weaknesses.extend(self.ports.settings.weakness());
+        guarantees
     }
 
     /// True if another token than the caller's made it.

@@ -179,6 +179,7 @@ fn layer(request: &CreateSandbox) -> Result<Policy, FleetError> {
         protect: request.protect.clone(),
         unprotect: request.unprotect.clone(),
         net: request.network.clone(),
+        ports: request.ports.clone(),
         require: request.require.clone(),
         user: request.user.clone(),
         hostname: request.hostname.clone(),

@@ -1,7 +1,7 @@
 //! The settings under a request: those of its template, or of the sandbox that its snapshot was taken of.
 //!
 //! A snapshot keeps how commands run in its source: user, working directory, variables of the template, limits. Values that a caller gave
-//! (variables, secrets), rules of the network and directories of the host are not kept. A root that installs and a user who becomes root
+//! (variables, secrets), rules of the network, public ports and directories of the host are not kept. A root that installs and a user who becomes root
 //! are noted and given to nobody by that: a request asks for them, and is judged by the template of now and by who asks.
 
 use super::kept_settings::{KeptSettings, Under};
@@ -34,6 +34,7 @@ impl KeptSettings {
             // With these rights there are none, and the new sandbox may be without the rights.
             live_forks: (!spec.live_forks && !spec.root_may_install && !spec.become_root).then_some(false),
             host_certs: record.host_certs.then_some(true),
+            ports: record.ports.clone().closed().settings,
             limits: limits(&spec.limits),
             ..Policy::default()
         };
@@ -156,6 +157,8 @@ mod tests {
             Mount { access: Access::Write, source: Some("/srv/host".into()), target: "/data".into() },
         ];
         record.spec.limits.memory = 300 << 20;
+        record.ports.settings =
+            asked(serde_json::json!({ "ports": { "public": "all", "request_host": "app.example" } })).ports;
         record.spec.limits.timeout = None;
         (record.spec.become_root, record.spec.live_forks) = (true, false);
         record
@@ -181,6 +184,10 @@ mod tests {
                 && policy.write.is_empty()
                 && policy.net.is_none()
                 && policy.secrets.is_empty()
+        );
+        assert_eq!(
+            (&policy.ports.public, policy.ports.request_host.as_deref()),
+            (&None, Some("app.example"))
         );
         let text = serde_json::to_string(&kept).unwrap();
         assert!(!text.contains("of-the-caller") && !text.contains("/srv/host"), "{text}");

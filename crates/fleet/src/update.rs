@@ -1,6 +1,7 @@
 //! Changes of a living sandbox: its metadata, the settings of later execs, its limits, and its time to live.
 
 use super::live::Live;
+use super::ports;
 use super::record::Record;
 use super::request::{OWN_KEYS, check_directory, check_metadata, check_network, invalid, refused, seconds};
 use super::{Actor, Fleet, FleetError, Kind, SecretGroup, audit, changed_secrets};
@@ -86,6 +87,9 @@ impl Fleet {
         if let Some(idle) = request.idle {
             seconds("idle.seconds", idle.seconds)?;
         }
+        if let Some(ports) = &request.ports {
+            ports.check().map_err(|error| refused(error.into()))?;
+        }
         let policy = LaterCommands::check(&request)?;
         let actor = actor.clone();
         // Goes on when the caller goes away: limits that hold are limits that are recorded.
@@ -137,6 +141,9 @@ impl Fleet {
             after.idle = request.idle;
         }
         after.under_pressure = request.under_pressure.or(after.under_pressure);
+        if let Some(settings) = request.ports.clone() {
+            ports::set(self, actor, &mut after.ports, settings).await?;
+        }
         self.change_limits(&live, &before.spec.limits, &after.spec.limits).await?;
         // The record was changed meanwhile: only the requested values are put into it.
         let record = {
@@ -147,6 +154,7 @@ impl Fleet {
             (record.metadata, record.persistent, record.idle) =
                 (after.metadata, after.persistent, after.idle);
             record.under_pressure = after.under_pressure;
+            record.ports = after.ports;
             (record.env, record.cwd, record.secrets) = (after.env, after.cwd, after.secrets);
             record.clone()
         };
@@ -154,6 +162,9 @@ impl Fleet {
             let _ = self.change_limits(&live, &after.spec.limits, &before.spec.limits).await;
             *live.record() = before;
             return Err(error);
+        }
+        if before.ports.settings.closes_any(&record.ports.settings) {
+            live.visitors.send_off();
         }
         if let (Network::Gate(rules), Some(inside)) = (after.spec.network, live.running()) {
             // Before a host is open its header is known, and after it is closed a header goes nowhere.

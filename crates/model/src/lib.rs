@@ -9,6 +9,7 @@
 //! - [`outcome`]: how a run ended, why, and its resource use
 //! - [`policy`]: one layer of settings (template, policy file, flags), and how layers merge
 //! - [`net`]: the network rules of a sandbox, and the verdict on every connection
+//! - [`ports`]: ports inside that answer everybody, and the host that programs are asked as
 //! - [`secrets`]: values that never enter a sandbox, in the form of a policy
 //! - [`protected`]: the names in a workspace that stay read-only, with reasons
 //! - [`scan`]: the rules of the scan of code before it runs, and its findings
@@ -26,6 +27,7 @@ pub mod net;
 mod node;
 mod outcome;
 mod policy;
+mod ports;
 pub mod protected;
 mod quantity;
 mod scan;
@@ -43,6 +45,7 @@ pub use names::{NameError, SandboxId, check_environment_name, check_hostname, ch
 pub use node::{NodeNumber, NodeNumberError};
 pub use outcome::{Captured, Cause, ExitStatus, RunReport, Usage};
 pub use policy::{LimitsLayer, Policy};
+pub use ports::{PortError, PortSettings, PublicPorts};
 pub use quantity::{QuantityError, format_bytes, format_duration, parse_bytes, parse_duration};
 pub use scan::{
     Finding, FindingKind, ScanMode, ScanReport, ScanRules, UnknownScanMode, common_imports, import_covers,

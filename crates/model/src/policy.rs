@@ -2,6 +2,7 @@
 //! the later one wins, and lists add up. The scan only ever becomes stricter.
 
 use crate::net::NetSetting;
+use crate::ports::PortSettings;
 use crate::scan::{ScanMode, common_imports};
 use crate::secrets::SecretLayer;
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,9 @@ pub struct Policy {
     pub unprotect: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub net: Option<NetSetting>,
+    /// Of sandboxes that last: a server reaches their ports.
+    #[serde(skip_serializing_if = "PortSettings::is_default")]
+    pub ports: PortSettings,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub require: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -98,7 +102,7 @@ pub struct LimitsLayer {
 
 impl Policy {
     /// Every key of a policy file, for the error that names the nearest one.
-    pub const KEYS: [&'static str; 26] = [
+    pub const KEYS: [&'static str; 27] = [
         "backend",
         "image",
         "workspace",
@@ -108,6 +112,7 @@ impl Policy {
         "protect",
         "unprotect",
         "net",
+        "ports",
         "require",
         "user",
         "hostname",
@@ -146,6 +151,7 @@ impl Policy {
                 (Some(below), Some(above)) => Some(below.overlaid_by(above)),
                 (below, above) => above.or(below),
             },
+            ports: self.ports.overlaid_by(above.ports),
             user: above.user.or(self.user),
             hostname: above.hostname.or(self.hostname),
             cwd: above.cwd.or(self.cwd),

@@ -8,8 +8,6 @@ use std::time::Duration;
 pub struct Options {
     /// Ports inside are at `{port}-{id}.{domain}`; its names are allowed as Host.
     pub domain: Option<String>,
-    /// Ports of sandboxes of E2B's clients are open to everybody, unless a client says otherwise.
-    pub public_ports: bool,
     /// Further names (or `name:port`) that are allowed as Host and as Origin.
     pub allow_hosts: Vec<String>,
     /// End when for this long no sandbox lived and no request came.

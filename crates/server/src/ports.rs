@@ -178,11 +178,7 @@ async fn through(app: &App, inside: Inside, mut request: Request) -> Result<Resp
     let Known { actor, revoked } = match identified {
         Ok(known) => known,
         // The name of a port has an origin of its own; by path the program inside would share the one of this server.
-        Err(failure) if inside.prefix.is_empty() => match e2b::visitor(app, &inside.sandbox).await {
-            Ok(Some(admitted)) => admitted.into(),
-            Ok(None) => return Err(failure),
-            Err(refusal) => return Err(refusal.failure),
-        },
+        Err(failure) if inside.prefix.is_empty() => visitor(app, &inside).await?.ok_or(failure)?,
         Err(failure) => return Err(failure),
     };
     may_use(&actor)?;
@@ -211,6 +207,22 @@ async fn through(app: &App, inside: Inside, mut request: Request) -> Result<Resp
         forwarded.unwrap_or_else(|failure| refuse(failure, wants_page))
     };
     Ok(revoked::bounded(leash.clone(), forwarded).await)
+}
+
+/// Somebody without a token, at a port that is public. No visitor wakes a sandbox, but one of E2B's that resumes by itself.
+async fn visitor(app: &App, inside: &Inside) -> Result<Option<Known>, Failure> {
+    let Some(visit) = app.fleet().admit_visitor(&inside.sandbox, inside.port).await? else { return Ok(None) };
+    match e2b::let_in(app, &visit).await {
+        Some(let_in) => let_in.map_err(|refusal| refusal.failure)?,
+        None if visit.finds_it_asleep() => {
+            let message =
+                format!("sandbox {} sleeps, and a request without a token does not wake it", inside.sandbox);
+            return Err(Failure::new(StatusCode::CONFLICT, "wrong_state", message)
+                .hint("Wake it with a token: paddock resume, paddock wake, or a request that shows one."));
+        }
+        None => {}
+    }
+    Ok(Some(visit.admitted.into()))
 }
 
 /// The caller by cookie, else by Authorization, else by the owner's socket. Our own token is taken out of the request,

@@ -1,7 +1,6 @@
 //! One request to a port inside and its answer, streamed both ways, upgrades included. Both ends can be hostile.
 
 use crate::app::App;
-use crate::dialects::e2b;
 use crate::errors::Failure;
 use crate::peer::Peer;
 use crate::ports::TOKEN;
@@ -60,9 +59,8 @@ pub async fn forward(
         () = app.ending().cancelled() => return Err(Failure::shutting_down()),
         stream = app.fleet().connect_port(actor, &inside.sandbox, inside.port) => stream?,
     };
-    // The program inside sees itself as on a developer's computer; so no check of names fails there.
-    let host = e2b::request_host(app, actor, &inside.sandbox, inside.port).await;
-    let host = host.unwrap_or_else(|| format!("localhost:{}", inside.port));
+    // By default the program inside sees itself as on a developer's computer; so no check of names fails there.
+    let host = app.fleet().request_host(actor, &inside.sandbox, inside.port);
     let upgrade = wanted_upgrade(&request);
     let outside = upgrade.is_some().then(|| hyper::upgrade::on(&mut request));
     let request = for_inside(request, inside, &host, peer, upgrade.as_ref())?;

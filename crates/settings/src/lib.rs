@@ -40,8 +40,8 @@ pub use workspace::{WorkspaceError, names_of_the_table};
 
 use paddock_backends::FindBackends;
 use paddock_model::{
-    Access, Mount, NameError, Policy, Requirement, Root, Spec, UnknownRequirement, User, UserError,
-    check_environment_name, check_hostname,
+    Access, Mount, NameError, Policy, PortError, PortSettings, Requirement, Root, Spec, UnknownRequirement,
+    User, UserError, check_environment_name, check_hostname,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -66,6 +66,8 @@ pub struct Settings {
     /// Python modules, for an interpreter that imports them beforehand.
     pub preload: Vec<String>,
     pub secrets: Vec<Bound>,
+    /// How its ports are reached from outside.
+    pub ports: PortSettings,
     /// True if the audit keeps the output of its execs.
     pub audit_outputs: bool,
     /// True if its clients trust the certificates that this host trusts.
@@ -87,6 +89,8 @@ pub enum SettingsError {
     UnknownBackend { name: String, known: String },
     #[error(transparent)]
     Network(#[from] NetworkError),
+    #[error(transparent)]
+    Ports(#[from] PortError),
     #[error("image `{}` is not a name: it is empty, or holds spaces or control characters", .0.escape_debug())]
     ImageName(String),
     #[error("preload `{}` is not a Python module: write names such as `numpy` or `matplotlib.pyplot`", .0.escape_debug())]
@@ -131,6 +135,7 @@ impl SettingsError {
             SettingsError::Size(error) => error.hint(),
             SettingsError::Scan(error) => error.hint(),
             SettingsError::Network(error) => error.hint(),
+            SettingsError::Ports(error) => Some(error.hint().to_string()),
             SettingsError::Secrets(error) => error.hint(),
             SettingsError::RootAndLiveForks(_) => {
                 Some("leave one of them out; forks of its files are possible all the same".to_string())
@@ -153,6 +158,7 @@ pub fn resolve(layers: &[Policy], surroundings: Surroundings) -> Result<Settings
     check_hostname(&hostname)?;
     let user: Option<User> = merged.user.as_deref().map(str::parse).transpose()?;
     let secrets = secrets::resolve(&merged.secrets, &merged.env)?;
+    merged.ports.check()?;
     let mut require = requirements(&merged.require)?;
     let root_may_install = merged.root_may_install.unwrap_or(false);
     let become_root = merged.become_root.unwrap_or(false);
@@ -196,6 +202,7 @@ pub fn resolve(layers: &[Policy], surroundings: Surroundings) -> Result<Settings
         preload: modules(merged.preload)?,
         audit_outputs: merged.audit_outputs.unwrap_or(true),
         secrets,
+        ports: merged.ports,
         host_certs: merged.host_certs.unwrap_or(false),
     })
 }

@@ -1,7 +1,7 @@
 //! A policy file: the same settings as the flags, in TOML. Templates are kept in the same form.
 
 use paddock_model::net::NetLayer;
-use paddock_model::{LimitsLayer, Policy, SecretLayer};
+use paddock_model::{LimitsLayer, Policy, PortSettings, PublicPorts, SecretLayer};
 use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
@@ -55,6 +55,7 @@ pub fn read_policy(text: &str, table: &DeTable) -> Result<Policy, PolicyError> {
             "protect" => policy.protect = entry.strings()?,
             "unprotect" => policy.unprotect = entry.strings()?,
             "net" => policy.net = Some(crate::policy_net::read(text, &entry)?),
+            "ports" => policy.ports = read_ports(text, &entry)?,
             "require" => policy.require = entry.strings()?,
             "user" => policy.user = Some(entry.string()?),
             "hostname" => policy.hostname = Some(entry.string()?),
@@ -101,6 +102,36 @@ pub fn read_limits(text: &str, table: &DeTable) -> Result<LimitsLayer, PolicyErr
         *field = Some(entry.quantity()?);
     }
     Ok(limits)
+}
+
+fn read_ports(text: &str, entry: &Entry<'_>) -> Result<PortSettings, PolicyError> {
+    let mut ports = PortSettings::default();
+    for entry in entries(text, "ports.", entry.table("a table with `public` and `request_host`")?) {
+        match entry.key {
+            "public" => ports.public = Some(read_public_ports(&entry)?),
+            "request_host" => ports.request_host = Some(entry.string()?),
+            _ => return Err(entry.unknown()),
+        }
+    }
+    Ok(ports)
+}
+
+fn read_public_ports(entry: &Entry<'_>) -> Result<PublicPorts, PolicyError> {
+    let expected = "`all` or a list of numbers of ports";
+    let items = match entry.value.get_ref() {
+        DeValue::String(word) => return Ok(PublicPorts::Word(word.to_string())),
+        DeValue::Array(items) => items,
+        other => return Err(entry.wrong_type(expected, other, entry.value.span().start)),
+    };
+    let mut numbers = Vec::new();
+    for item in items {
+        let number = match item.get_ref() {
+            DeValue::Integer(number) => u32::from_str_radix(number.as_str(), number.radix()).ok(),
+            _ => None,
+        };
+        numbers.push(number.ok_or_else(|| entry.wrong_type(expected, item.get_ref(), item.span().start))?);
+    }
+    Ok(PublicPorts::Numbers(numbers))
 }
 
 /// One `key = value`, with the facts that its errors need.
@@ -204,10 +235,12 @@ fn suggestion(key: &str, prefix: &str) -> String {
     let top = Policy::KEYS.iter().map(|name| ("", *name));
     let limits = LimitsLayer::KEYS.iter().map(|name| ("limits.", *name));
     let net = NetLayer::KEYS.iter().map(|name| ("net.", *name));
+    let ports = PortSettings::KEYS.iter().map(|name| ("ports.", *name));
     let secrets = SecretLayer::KEYS.iter().map(|name| ("secrets.NAME.", *name));
     let nearest = top
         .chain(limits)
         .chain(net)
+        .chain(ports)
         .chain(secrets)
         .map(|(table, name)| (strsim::damerau_levenshtein(&key, name), table != prefix, table, name))
         .min();
@@ -217,6 +250,7 @@ fn suggestion(key: &str, prefix: &str) -> String {
         }
         _ if prefix.is_empty() => format!("known are {}", Policy::KEYS.join(", ")),
         _ if prefix == "secrets.NAME." => format!("known are {}", SecretLayer::KEYS.join(", ")),
+        _ if prefix == "ports." => format!("known are {}", PortSettings::KEYS.join(", ")),
         _ if prefix == "net." => format!("known are {}", NetLayer::KEYS.join(", ")),
         _ => format!("known are {}", LimitsLayer::KEYS.join(", ")),
     }
@@ -259,6 +293,7 @@ mod tests {
             protect = ["Makefile"]
             unprotect = [".vscode"]
             net = "none"
+            ports = { public = "all", request_host = "app.example" }
             require = ["memory-limit"]
             user = "root"
             hostname = "box"
@@ -298,6 +333,47 @@ mod tests {
         assert_eq!(policy.limits.cpus.as_deref(), Some("1.5"));
         assert_eq!(policy.limits.disk.as_deref(), Some("1048576"));
         assert_eq!(policy.limits.files.as_deref(), Some("256"));
+    }
+
+    #[test]
+    fn public_ports_are_numbers_or_all() {
+        let ports = |text: &str| parse(text).map(|policy| policy.ports).map_err(|error| error.to_string());
+        let text = "[ports]\npublic = [3000, 0x50]\nrequest_host = \"app.example:${PORT}\"";
+        let both = PortSettings {
+            public: Some(PublicPorts::Numbers(vec![3000, 80])),
+            request_host: Some("app.example:${PORT}".into()),
+        };
+        assert_eq!(ports(text).unwrap(), both);
+        assert_eq!(ports("ports = { public = \"all\" }").unwrap().public, Some(PublicPorts::all()));
+        assert_eq!(ports("ports = { public = [] }").unwrap().public, Some(PublicPorts::none()));
+        for (text, said) in [
+            (
+                "ports = 3",
+                "line 1: `ports` has to be a table with `public` and `request_host`, but is a whole number",
+            ),
+            (
+                "ports = { publik = [] }",
+                "line 1: `ports.publik` is not a setting; did you mean `ports.public`?",
+            ),
+            (
+                "[ports]\npublic = true",
+                "line 2: `ports.public` has to be `all` or a list of numbers of ports, but is true or false",
+            ),
+            (
+                "[ports]\npublic = [80, \"443\"]",
+                "line 2: `ports.public` has to be `all` or a list of numbers of ports, but is a string",
+            ),
+            (
+                "[ports]\npublic = [-1]",
+                "line 2: `ports.public` has to be `all` or a list of numbers of ports, but is a whole number",
+            ),
+            (
+                "[ports]\nzzzzzzzzzz = 1",
+                "line 2: `ports.zzzzzzzzzz` is not a setting; known are public, request_host",
+            ),
+        ] {
+            assert_eq!(ports(text).unwrap_err(), said);
+        }
     }
 
     #[test]

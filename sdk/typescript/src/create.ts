@@ -22,6 +22,17 @@ export interface Limits {
 /** `none` (default), `host`, or rules. */
 export type NetworkRules = 'none' | 'host' | Loose<Schemas['NetLayer']>
 
+/** Each of the two by itself. */
+export interface PortSettings {
+  /**
+   * Ports that answer everybody who knows the sandbox's id, at `PORT-ID.DOMAIN` and without a token: `all`, or their numbers. Default: none.
+   * Only where the server has `--public-ports`.
+   */
+  public?: 'all' | readonly number[] | undefined
+  /** The `Host` that programs at ports are asked as, with `${PORT}` for the number. Default: `localhost:${PORT}`. */
+  requestHost?: string | undefined
+}
+
 export interface Secret {
   /**
    * The value itself; or `from`: `env:NAME` and `file:PATH` are read here, `secret:NAME` and `resource:NAME.FIELD` are kept by the
@@ -74,6 +85,7 @@ export interface CreateOptions {
   metadata?: Readonly<Record<string, string>> | undefined
   limits?: Limits | undefined
   network?: NetworkRules | undefined
+  ports?: PortSettings | undefined
   /** Values that never enter: inside, the variable holds a placeholder. */
   secrets?: Readonly<Record<string, Secret>> | undefined
   /** Clients inside believe the certificates that the server's host believes. */
@@ -112,7 +124,7 @@ export interface CreateOptions {
 
 const KNOWN: ReadonlySet<string> = new Set([
   'template', 'image', 'snapshot', 'live', 'ttlMs', 'ttlAction', 'idleMs', 'idleAction', 'persistent', 'underPressure', 'name', 'env',
-  'metadata', 'limits', 'network', 'secrets', 'hostCerts', 'user', 'cwd', 'workspace', 'require', 'backend', 'hostname', 'protect', 'unprotect',
+  'metadata', 'limits', 'network', 'ports', 'secrets', 'hostCerts', 'user', 'cwd', 'workspace', 'require', 'backend', 'hostname', 'protect', 'unprotect',
   'read', 'write', 'tmpfs', 'volumes', 'scan', 'allowedImports', 'liveForks', 'rootMayInstall', 'becomeRoot', 'auditOutputs', 'client',
   'signal',
 ])
@@ -136,6 +148,7 @@ export async function createBody(options: CreateOptions): Promise<Loose<Schemas[
     metadata: options.metadata,
     limits: limitsOf(options.limits),
     network: options.network,
+    ports: portsOf(options.ports),
     secrets: await secretsOf(options.secrets),
     host_certs: options.hostCerts,
     user: options.user,
@@ -186,6 +199,14 @@ export function limitsOf(limits: Limits | undefined): Loose<Schemas['LimitsReque
     open_files: limits.openFiles,
     exec_timeout_seconds: secondsOf('execTimeoutMs', limits.execTimeoutMs),
   }
+}
+
+const PORTS: ReadonlySet<string> = new Set(['public', 'requestHost'])
+
+export function portsOf(ports: PortSettings | undefined): Loose<Schemas['PortSettings']> | undefined {
+  if (!ports) return undefined
+  checkNames('ports', ports, PORTS)
+  return { public: ports.public === 'all' ? 'all' : listOf('ports.public', ports.public), request_host: ports.requestHost }
 }
 
 /** As the command line reads sizes: k, m, g and t count in 1024, with or without `i` and `B`. */
@@ -283,7 +304,7 @@ async function imageOf(image: string | undefined): Promise<string | undefined> {
 }
 
 /** A single text where a list belongs would be taken apart into letters. */
-export function listOf(name: string, values: readonly string[] | undefined): string[] | undefined {
+export function listOf<T extends string | number>(name: string, values: readonly T[] | undefined): T[] | undefined {
   if (values === undefined) return undefined
   if (Array.isArray(values)) return [...values]
   throw new InvalidRequestError(`${name} is ${JSON.stringify(values)}, not a list`, { hint: `write ${name}: [${JSON.stringify(values)}]` })

@@ -7,7 +7,7 @@ export {
   Sandbox, type ForkOptions, type HibernateOptions, type ListOptions, type PartialForkOptions, type PauseOptions, type ResumeOptions, type RunCodeOptions, type Since, type SnapshotOptions,
   type UpdateOptions,
 } from './sandbox.js'
-export type { CreateOptions, Limits, NetworkRules, Secret, VolumeMount } from './create.js'
+export type { CreateOptions, Limits, NetworkRules, PortSettings, Secret, VolumeMount } from './create.js'
 export { Commands, type Command, type PtyOptions, type RunOptions, type StartOptions, type TerminalSize } from './commands.js'
 export { Process, type StreamOptions, type WaitOptions } from './process.js'
 export { Files, type DownloadOptions, type FileOptions, type ReadFormat, type ReadOptions, type WriteFileOptions, type WriteOptions } from './files.js'

@@ -69,6 +69,12 @@ export interface SandboxInfo {
   /** By their variable, the hosts that they are bound to. */
   readonly secrets: Readonly<Record<string, readonly string[]>>
   readonly hostCerts: boolean
+  readonly ports: {
+    /** Those that answer without a token. */
+    readonly public: 'all' | readonly number[]
+    /** Undefined: `localhost:${PORT}`. */
+    readonly requestHost: string | undefined
+  }
   readonly volumes: readonly Schemas['MountedVolume'][]
   readonly runningExecs: number
   readonly end: End | undefined
@@ -297,6 +303,7 @@ export function parseSandbox(body: Schemas['Sandbox']): SandboxInfo {
     guarantees: body.guarantees ?? {},
     secrets: body.secrets ?? {},
     hostCerts: Boolean(body.host_certs),
+    ports: { public: body.ports?.public === 'all' ? 'all' : (body.ports?.public ?? []) as number[], requestHost: body.ports?.request_host ?? undefined },
     volumes: body.volumes ?? [],
     runningExecs: body.running_execs ?? 0,
     end: body.end ? parseEnd(body.end) : undefined,

@@ -5,7 +5,8 @@ import { Commands, secondsOf, toItsEnd } from './commands.js'
 import { defaultClient, LONG_PATIENCE_MS, type CallOptions, type Client, type ServerOptions } from './client.js'
 import { Contexts } from './contexts.js'
 import {
-  changedSecretsOf, checkNames, createBody, idleOf, limitsOf, listOf, type CreateOptions, type Limits, type NetworkRules, type Secret, type SecretLayer,
+  changedSecretsOf, checkNames, createBody, idleOf, limitsOf, listOf, portsOf, type CreateOptions, type Limits, type NetworkRules, type PortSettings,
+  type Secret, type SecretLayer,
 } from './create.js'
 import { errorsInTheirPlaces, InvalidRequestError, SandboxEndedError, SandboxNotFoundError, type PaddockError } from './errors.js'
 import { Files } from './files.js'
@@ -73,6 +74,8 @@ export interface UpdateOptions extends CallOptions {
   user?: string | undefined
   /** Other rules in the place of the present ones; forbidden connections are cut. */
   network?: NetworkRules | undefined
+  /** What is given, in the place of the present one: `{ public: [] }` closes the ports, and cuts the connections of visitors. */
+  ports?: PortSettings | undefined
   /** With `network`: adds and replaces secrets with `inject`, and removes those that are null. Others stay. */
   secrets?: Readonly<Record<string, Secret | null>> | undefined
 }
@@ -107,7 +110,7 @@ export interface SnapshotOptions extends CallOptions {
 }
 
 const UPDATES: ReadonlySet<string> = new Set([
-  'metadata', 'env', 'idleMs', 'idleAction', 'persistent', 'underPressure', 'limits', 'cwd', 'user', 'network', 'secrets', 'signal',
+  'metadata', 'env', 'idleMs', 'idleAction', 'persistent', 'underPressure', 'limits', 'cwd', 'user', 'network', 'ports', 'secrets', 'signal',
 ])
 
 /**
@@ -360,6 +363,7 @@ export class Sandbox implements AsyncDisposable {
       cwd: options.cwd,
       user: options.user,
       network: options.network,
+      ports: portsOf(options.ports),
       // The schema has no word for null within a map.
       secrets: await changedSecretsOf(options.secrets) as Record<string, SecretLayer> | undefined,
     }

@@ -56,11 +56,13 @@ export class OwnServer {
   readonly client = new Client({ url: this.url })
   #process: ChildProcess | undefined
 
+  constructor(readonly options: readonly string[] = []) {}
+
   async start(): Promise<void> {
     const log = openSync(join(this.directory, 'serve.log'), 'a')
     const { PADDOCK_URL: _url, PADDOCK_TOKEN: _token, ...env } = process.env
     const state = join(this.directory, 'state')
-    const command = ['serve', '--socket', join(this.directory, 'api.sock')]
+    const command = ['serve', '--socket', join(this.directory, 'api.sock'), ...this.options]
     this.#process = spawn(BINARY, command, { env: { ...env, PADDOCK_STATE_DIR: state }, stdio: ['ignore', log, log] })
     const client = new Client({ url: this.url, retry: { retries: 0 } })
     for (let failure: unknown; ; ) {

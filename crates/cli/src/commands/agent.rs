@@ -7,6 +7,7 @@ use crate::agent::session::{Conversation, Outcome, Session};
 use crate::agent::{AgentError, settings};
 use crate::args::EXIT_SIGNALED;
 use crate::args::agent::{AgentArgs, SandboxMode};
+use crate::args::ports::PortFlags;
 use crate::args::sandboxes::CreateArgs;
 use crate::args::values::Ttl;
 use crate::caller::Caller;
@@ -148,6 +149,7 @@ fn request(args: AgentArgs, time: f64, stays: bool, caller: &Caller) -> Result<C
         live_forks: None,
         metadata: Vec::new(),
         json: false,
+        ports: PortFlags::default(),
         volumes: args.volumes,
         policy: args.policy,
         scan: args.scan,

@@ -8,7 +8,7 @@ use crate::client::room;
 use crate::{layers, render, state};
 use paddock_model::api::{CreateSandbox, LimitsRequest, TtlAction};
 use paddock_model::{LimitsLayer, Policy};
-use paddock_settings::{read_secrets, resolve_limits};
+use paddock_settings::{SettingsError, read_secrets, resolve_limits};
 
 pub fn execute(args: CreateArgs, caller: &mut Caller) -> Result<i32, CommandError> {
     let json = args.json;
@@ -28,11 +28,13 @@ pub fn execute(args: CreateArgs, caller: &mut Caller) -> Result<i32, CommandErro
 pub fn request(args: CreateArgs, caller: &Caller) -> Result<CreateSandbox, CommandError> {
     let environment = &caller.environment;
     let state_dir = state::locate(environment)?;
+    let ports = args.ports.settings().map_err(SettingsError::from)?;
     let mut layers = layers::gather(None, args.policy, Vec::new(), environment, &state_dir)?;
     layers.push(args.scan.layer());
+    layers.push(Policy { ports, ..Policy::default() });
     let mut policy = layers.into_iter().fold(Policy::default(), Policy::overlaid_by);
     // They are read from this shell and this disk, not from the server's.
-    read_secrets(&mut policy.secrets).map_err(paddock_settings::SettingsError::from)?;
+    read_secrets(&mut policy.secrets).map_err(SettingsError::from)?;
     Ok(CreateSandbox {
         name: args.name,
         template: args.template,
@@ -51,6 +53,7 @@ pub fn request(args: CreateArgs, caller: &Caller) -> Result<CreateSandbox, Comma
         metadata: args.metadata.into_iter().collect(),
         limits: limits(&policy.limits)?,
         network: policy.net,
+        ports: policy.ports,
         secrets: policy.secrets,
         user: policy.user,
         cwd: policy.cwd,
@@ -74,7 +77,7 @@ pub fn request(args: CreateArgs, caller: &Caller) -> Result<CreateSandbox, Comma
 
 /// Checked here with the words of the flags; only those that were given are sent.
 fn limits(layer: &LimitsLayer) -> Result<LimitsRequest, CommandError> {
-    let checked = resolve_limits(layer).map_err(paddock_settings::SettingsError::from)?;
+    let checked = resolve_limits(layer).map_err(SettingsError::from)?;
     let timeout = match (&layer.timeout, checked.timeout) {
         (Some(_), None) => return Err(CommandError::EndlessTimeout),
         (Some(_), Some(limit)) => Some(limit.as_secs_f64()),

@@ -3,6 +3,7 @@
 use super::remote::with_client;
 use super::{CommandError, create, tools};
 use crate::args::EXIT_SIGNALED;
+use crate::args::ports::PortFlags;
 use crate::args::sandboxes::CreateArgs;
 use crate::args::tools::{DialectName, McpArgs};
 use crate::caller::Caller;
@@ -41,6 +42,7 @@ fn options(args: McpArgs, caller: &Caller) -> Result<SessionOptions, CommandErro
         live_forks: None,
         metadata: args.metadata,
         json: false,
+        ports: PortFlags::default(),
         volumes: args.volumes,
         policy: args.policy,
         scan: args.scan,

@@ -3,6 +3,7 @@
 use super::exec::exit_code;
 use super::remote::with_client;
 use super::{CommandError, create, print_json};
+use crate::args::ports::PortFlags;
 use crate::args::sandboxes::CreateArgs;
 use crate::args::scan::ScanFlags;
 use crate::args::{EXIT_PADDOCK_FAILED, EXIT_SIGNALED, RunArgs};
@@ -41,6 +42,7 @@ pub fn execute(args: RunArgs, tty: bool, caller: &mut Caller) -> Result<i32, Com
             live_forks: Some(false),
             metadata: Vec::new(),
             json: false,
+            ports: PortFlags::default(),
             volumes,
             policy,
             scan: ScanFlags::default(),

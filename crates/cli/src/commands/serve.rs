@@ -151,7 +151,6 @@ async fn serve(
     let reload = Reload { tls: tls.clone(), log_filter: args.log_filter.clone() };
     let options = Options {
         domain: args.domain.clone(),
-        public_ports: args.public_ports,
         allow_hosts: args.allow_host.clone(),
         open_metrics: args.open_metrics,
         idle_exit: args.idle_exit.map(Duration::from_secs_f64),
@@ -220,6 +219,7 @@ async fn open(
             variables,
         },
         root_may_install: args.root_may_install.into(),
+        public_ports: args.public_ports,
         backends,
         node,
         ..usual

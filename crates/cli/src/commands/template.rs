@@ -5,7 +5,7 @@ use crate::args::{TemplateAction, TemplateAddArgs};
 use crate::caller::Caller;
 use crate::{layers, render, state};
 use paddock_model::{Policy, format_bytes};
-use paddock_settings::{Surroundings, templates};
+use paddock_settings::{SettingsError, Surroundings, templates};
 
 pub fn execute(action: TemplateAction, caller: &mut Caller) -> Result<i32, CommandError> {
     match action {
@@ -61,6 +61,8 @@ fn add(args: TemplateAddArgs, caller: &mut Caller) -> Result<(), CommandError> {
     let state_dir = state::prepare(environment)?;
     let mut layers = layers::gather(None, args.policy, args.command, environment, &state_dir)?;
     layers.push(args.scan.layer());
+    let ports = args.ports.settings().map_err(SettingsError::from)?;
+    layers.push(Policy { ports, ..Policy::default() });
     let policy = layers.into_iter().fold(Policy::default(), Policy::overlaid_by);
     let surroundings =
         Surroundings { state_dir: &state_dir, home: environment.home(), backends: caller.backends };

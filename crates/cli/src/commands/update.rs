@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 pub fn execute(args: UpdateArgs, caller: &mut Caller) -> Result<i32, CommandError> {
     let network = layers::network(args.net.clone(), args.network.clone())?;
     let secrets = secrets(&args)?;
+    let ports = args.ports.clone().settings().map_err(SettingsError::from)?;
     if secrets.is_some() && network.is_none() {
         return Err(LayerError::SecretsWithoutNetwork.into());
     }
@@ -26,6 +27,7 @@ pub fn execute(args: UpdateArgs, caller: &mut Caller) -> Result<i32, CommandErro
             under_pressure: args.under_pressure,
             network,
             secrets,
+            ports: (!ports.is_default()).then_some(ports),
             ..Default::default()
         };
         if !args.metadata.is_empty() || !args.forget.is_empty() {

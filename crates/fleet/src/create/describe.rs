@@ -2,6 +2,7 @@
 
 use crate::clock::boot_id;
 use crate::kept_settings::Under;
+use crate::ports;
 use crate::record::{Record, now_ms};
 use crate::request::{self, invalid, seconds};
 use crate::secrets::read_host_certificates;
@@ -71,7 +72,7 @@ impl Fleet {
         }
         let first = (settings.command.clone(), settings.ready.clone());
         let preload = settings.preload.clone();
-        let bound = settings.secrets.clone();
+        let (bound, settings_of_ports) = (settings.secrets.clone(), settings.ports.clone());
         let volumes = Wanted::all(actor, &request.volumes, &settings.spec)?;
         let (backend, mut record) =
             self.describe(actor, settings, snapshot.as_ref(), ImageName::of(request)).await?;
@@ -84,6 +85,7 @@ impl Fleet {
         (record.expires_at_ms, record.idle) = (expires_at_ms, idle);
         record.sleep_at_ttl = SleepAtTtl::of(request.ttl_action, expires_at_ms)?;
         record.backend = backend;
+        ports::set(self, actor, &mut record.ports, settings_of_ports).await?;
         let secrets = SandboxSecrets::new(bound).map_err(EngineError::from)?;
         if let Some(secrets) = &secrets {
             record.env.extend(secrets.environment());
@@ -177,6 +179,7 @@ impl Fleet {
             cwd: Some(cwd.unwrap_or_else(|| WORKSPACE_TARGET.into())),
             secrets: Default::default(),
             host_certs: settings.host_certs,
+            ports: Default::default(),
             volumes: Vec::new(),
             moved: (0, 0),
             guarantees: self.0.engine.guarantees(settings.backend.as_deref(), &spec)?,

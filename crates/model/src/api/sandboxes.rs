@@ -4,6 +4,7 @@ use super::volumes::{MountedVolume, VolumeMount};
 use crate::guarantees::Guarantees;
 use crate::limits::Limits;
 use crate::net::NetSetting;
+use crate::ports::PortSettings;
 use crate::scan::ScanRules;
 use crate::secrets::SecretLayer;
 use serde::{Deserialize, Serialize};
@@ -24,7 +25,7 @@ pub struct CreateSandbox {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub public_image: bool,
     /// Begin with the files of this snapshot (id or name), and with the user, working directory, limits and other settings that its sandbox
-    /// had, where neither `template` nor another field says otherwise. Not among them: network rules, secrets, values of variables that a
+    /// had, where neither `template` nor another field says otherwise. Not among them: network rules, public ports, secrets, values of variables that a
     /// caller gave, directories of the host, `root_may_install` and `become_root`.
     pub snapshot: Option<String>,
     /// True: it begins with the code contexts that the snapshot keeps. By default where it can, unless another token made the
@@ -55,6 +56,9 @@ pub struct CreateSandbox {
     pub limits: LimitsRequest,
     /// `none` (default), `host` (only for the host's owner), or rules: what may leave through the gate.
     pub network: Option<NetSetting>,
+    /// Ports inside that answer everybody, and the host that programs there are asked as.
+    #[serde(skip_serializing_if = "PortSettings::is_default")]
+    pub ports: PortSettings,
     /// Values that never enter: by the variable that holds a placeholder inside.
     pub secrets: BTreeMap<String, SecretLayer>,
     /// True: clients inside believe the certificates that the server's host believes, as a network that inspects TLS needs
@@ -227,6 +231,9 @@ pub struct Sandbox {
     /// Its clients believe the certificates that the server's host believes.
     #[serde(default)]
     pub host_certs: bool,
+    /// Its ports, as they were asked for. `public` is what is weaker than a token for every request.
+    #[serde(default, skip_serializing_if = "PortSettings::is_default")]
+    pub ports: PortSettings,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<MountedVolume>,
     /// Execs that run now.
@@ -356,6 +363,9 @@ pub struct UpdateSandbox {
     /// At once, for what is open too: other rules in place of those that it has, or `none`. Only of a sandbox that was made
     /// with rules.
     pub network: Option<NetSetting>,
+    /// At once: each of the two that is given, in the place of the one that it has. Closing a port ends the connections of visitors
+    /// without a token. Public ports are then open for the token of this request.
+    pub ports: Option<PortSettings>,
     /// By name: a secret with `inject` that is added, or takes the place of another; null removes one. Others stay. They hold
     /// for the next request, on open connections too. Beside `network`, because a secret opens its hosts.
     #[cfg_attr(feature = "schema", schema(value_type = Option<BTreeMap<String, SecretLayer>>))]

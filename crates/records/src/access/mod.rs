@@ -5,6 +5,7 @@ mod queue;
 mod rate;
 mod revocations;
 mod tokens;
+mod visitors;
 
 #[cfg(test)]
 mod tests;
@@ -12,6 +13,7 @@ mod tests;
 pub use admission::{Admission, AdmissionError, AdmissionOptions, Need, Permit};
 pub use revocations::{Revocations, Revoked};
 pub use tokens::{AccessError, authenticate, check_tenant_name, create_token};
+pub use visitors::Visitors;
 
 use paddock_model::api::Role;
 

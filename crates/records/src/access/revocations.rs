@@ -20,6 +20,8 @@ pub struct Revocations {
 #[derive(Debug, Clone)]
 pub struct Revoked {
     watched: watch::Receiver<bool>,
+    /// Ends it as well.
+    also: Option<watch::Receiver<bool>>,
     expires: Option<Instant>,
 }
 
@@ -60,7 +62,12 @@ impl Revocations {
 
 impl Revoked {
     fn new(watched: watch::Receiver<bool>) -> Revoked {
-        Revoked { watched, expires: None }
+        Revoked { watched, also: None, expires: None }
+    }
+
+    /// Of a right that somebody else than the tokens ends: ready when the other end says true.
+    pub(super) fn told_by(watched: watch::Receiver<bool>) -> Revoked {
+        Revoked::new(watched)
     }
 
     /// Of a right that no token can end: one of the owner's socket.
@@ -86,12 +93,26 @@ impl Revoked {
         self
     }
 
+    /// Ready when one of the two is. Precondition: `other` ends by being told.
+    #[must_use]
+    pub fn ending_with(mut self, other: Revoked) -> Revoked {
+        self.also = Some(other.watched);
+        self
+    }
+
     /// Ready when the token is revoked or has expired, and never before.
     pub async fn revoked(self) {
+        let (watched, also) = (self.watched, self.also);
+        let told = async {
+            tokio::select! {
+                () = told(watched) => {}
+                () = async { match also { Some(also) => told(also).await, None => std::future::pending().await } } => {}
+            }
+        };
         match self.expires {
-            None => told(self.watched).await,
+            None => told.await,
             Some(end) => {
-                let _ = tokio::time::timeout_at(end, told(self.watched)).await;
+                let _ = tokio::time::timeout_at(end, told).await;
             }
         }
     }
@@ -162,6 +183,26 @@ mod tests {
         assert!(!is_told(&longer).await && !is_told(&token).await);
         tokio::time::advance(Duration::from_secs(30)).await;
         assert!(is_told(&longer).await);
+    }
+
+    #[tokio::test]
+    async fn one_that_ends_with_another_is_ready_with_the_first_of_both() {
+        let revocations = Revocations::default();
+        for other_first in [true, false] {
+            let token = revocations.watch("tk-1", revocations.count()).unwrap();
+            let (other, watched) = watch::channel(false);
+            let both = token.ending_with(Revoked::told_by(watched));
+            assert!(!is_told(&both).await);
+            match other_first {
+                true => drop(other.send_replace(true)),
+                false => revocations.revoke("tk-1"),
+            }
+            assert!(is_told(&both).await, "{other_first}");
+        }
+        let (other, watched) = watch::channel(false);
+        let alone = Revoked::never().ending_with(Revoked::told_by(watched));
+        drop(other);
+        assert!(!is_told(&alone).await, "one that is gone ends nothing");
     }
 
     #[test]

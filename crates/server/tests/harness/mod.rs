@@ -51,6 +51,11 @@ impl Answer {
 
 impl Server {
     pub async fn start(options: Options) -> Server {
+        Server::start_with(options, false).await
+    }
+
+    /// `public_ports`: callers may open ports to everybody.
+    pub async fn start_with(options: Options, public_ports: bool) -> Server {
         let state = tempfile::tempdir().expect("a directory");
         let socket = state.path().join("run/api.sock");
         let (stop, stopped) = oneshot::channel::<()>();
@@ -61,7 +66,7 @@ impl Server {
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
             runtime.expect("a runtime").block_on(async move {
-                let fleet = FleetOptions { queue: 16, ..FleetOptions::new(place.0) };
+                let fleet = FleetOptions { queue: 16, public_ports, ..FleetOptions::new(place.0) };
                 let fleet = Fleet::open(fleet).await.expect("a fleet");
                 let tcp = Listener::tcp("127.0.0.1:0".parse().expect("an address")).await.expect("listens");
                 let unix = Listener::unix(&place.1).await.expect("listens");

@@ -128,6 +128,8 @@ class SandboxInfo:
     #: By their variable, the hosts that they are bound to.
     secrets: Mapping[str, Sequence[str]]
     host_certs: bool
+    #: `public`, the ports that answer without a token, and `request_host`, as they were asked for.
+    ports: Mapping[str, Any]
     #: As the API says them: `name`, `path`, `mode`, `version`, and `outcome` at the end.
     volumes: Sequence[Mapping[str, Any]]
     running_execs: int
@@ -159,6 +161,7 @@ class SandboxInfo:
             guarantees=body.get("guarantees") or {},
             secrets=body.get("secrets") or {},
             host_certs=bool(body.get("host_certs")),
+            ports=body.get("ports") or {},
             volumes=body.get("volumes") or [],
             running_execs=body.get("running_execs", 0),
             end=End.parse(body.get("end")),

@@ -67,6 +67,15 @@ def network(value: Union[str, Mapping[str, Any], None]) -> Union[str, Json, None
     return value if value is None or isinstance(value, str) else given(**value)
 
 
+def ports(value: Optional[Mapping[str, Any]]) -> Optional[Json]:
+    if value is None:
+        return None
+    public = value.get("public")
+    if isinstance(public, int):
+        raise InvalidRequest(f"ports: public is {public!r}, not a list", hint="write {'public': [8000]}, or 'all'")
+    return given(**value)
+
+
 def secrets(value: Optional[Mapping[str, Mapping[str, Any]]]) -> Optional[Json]:
     """What is to be read is read here: the server's environment and disk are not the caller's."""
     if not value:

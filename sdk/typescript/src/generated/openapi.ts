@@ -990,6 +990,11 @@ export interface components {
              */
             persistent?: boolean;
             /**
+             * @description Ports inside that answer everybody, and the host that programs there are asked as.
+             * @default {}
+             */
+            ports?: components["schemas"]["PortSettings"];
+            /**
              * @description Names in the workspace that stay read-only besides the built-in ones.
              * @default []
              */
@@ -1031,7 +1036,7 @@ export interface components {
             };
             /**
              * @description Begin with the files of this snapshot (id or name), and with the user, working directory, limits and other settings that its sandbox
-             *     had, where neither `template` nor another field says otherwise. Not among them: network rules, secrets, values of variables that a
+             *     had, where neither `template` nor another field says otherwise. Not among them: network rules, public ports, secrets, values of variables that a
              *     caller gave, directories of the host, `root_may_install` and `become_root`.
              * @default null
              */
@@ -2289,6 +2294,16 @@ export interface components {
              */
             min: number;
         };
+        PortSettings: {
+            /** @default null */
+            public?: components["schemas"]["PublicPorts"] | null;
+            /**
+             * @description The `Host` of requests that reach a program inside: NAME, NAME:NUMBER or NAME:${PORT}, where `${PORT}` is the number of the port.
+             *     Default: `localhost:${PORT}`.
+             * @default null
+             */
+            request_host?: string | null;
+        };
         ProcessLoad: {
             /**
              * Format: int64
@@ -2298,6 +2313,8 @@ export interface components {
             /** Format: int64 */
             memory_bytes?: number | null;
         };
+        /** @description `all`, or numbers. */
+        PublicPorts: string | number[];
         /** @description The most that a tenant may have at one time; absent is unlimited. */
         Quota: {
             /**
@@ -2440,6 +2457,8 @@ export interface components {
             /** @description The sandbox that it was forked from. */
             parent?: string | null;
             persistent: boolean;
+            /** @description Its ports, as they were asked for. `public` is what is weaker than a token for every request. */
+            ports?: components["schemas"]["PortSettings"];
             /**
              * Format: int32
              * @description Execs that run now.
@@ -2956,6 +2975,8 @@ export interface components {
             output_bytes?: number | null;
             /** @default null */
             persistent?: boolean | null;
+            /** @default null */
+            ports?: components["schemas"]["PortSettings"] | null;
             /**
              * @description By name: a secret with `inject` that is added, or takes the place of another; null removes one. Others stay. They hold
              *     for the next request, on open connections too. Beside `network`, because a secret opens its hosts.

@@ -6,7 +6,7 @@ use super::json::Json;
 use super::labels::{AUTO_RESUME_LABEL, TEMPLATE_LABEL, USER_LABEL};
 use super::network::{self, Network, setting};
 use super::timestamps::seconds;
-use super::{public_ports, request_hosts, versions, views, volumes};
+use super::{ports, versions, views, volumes};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::errors::shorten;
@@ -78,12 +78,15 @@ pub async fn create(
     wanted.check()?;
     let default = if uri.path().starts_with("/v2/") { TIMEOUT_SECONDS } else { OLD_TIMEOUT_SECONDS };
     let origin = from_template(&app, &actor, &wanted.template_id).await?;
+    let public_traffic = wanted.network.as_ref().and_then(Network::public_traffic);
+    let request_host = wanted.network.as_ref().and_then(Network::request_host);
     let mut request = CreateSandbox {
         ttl_seconds: Some(seconds(wanted.timeout.unwrap_or(default))),
         ttl_action: wanted.ttl_action(),
         env: wanted.env_vars.clone().unwrap_or_default(),
         metadata: wanted.metadata.clone().unwrap_or_default(),
         network: Some(setting(wanted.internet, wanted.network.as_ref())?),
+        ports: ports::of_new(&app, &actor, public_traffic, request_host).await?,
         secrets: wanted.network.as_ref().map_or(Ok(BTreeMap::new()), Network::secrets)?,
         ..origin.request
     };
@@ -95,12 +98,8 @@ pub async fn create(
     let resumes = resumes.then(|| (AUTO_RESUME_LABEL.to_string(), "true".to_string()));
     let user = origin.user.map(|user| (USER_LABEL.to_string(), user));
     let template = (TEMPLATE_LABEL.to_string(), wanted.template_id);
-    let wanted_public = wanted.network.as_ref().and_then(Network::public_traffic);
-    let public = public_ports::label(&app, &actor, wanted_public)?;
-    let host = request_hosts::label(wanted.network.as_ref().and_then(Network::request_host))?;
     let network = network::label(wanted.internet, wanted.network.as_ref());
-    let labels = [template].into_iter().chain(user).chain(resumes).chain(public).chain(host).chain(network);
-    let labels = labels.collect();
+    let labels = [template].into_iter().chain(user).chain(resumes).chain(network).collect();
     let sandbox = app.fleet().create_labelled(&actor, request, labels, key).await?;
     let answer = (StatusCode::CREATED, Answer(views::opened(&app, &actor, &sandbox))).into_response();
     Ok(versions::told(answer, origin.warning.and_then(|words| versions::header(&words))))

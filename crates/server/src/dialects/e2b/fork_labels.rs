@@ -1,26 +1,14 @@
 //! What the dialect knows of a sandbox goes along into its forks: the name of the template, the user, whether it resumes by itself, and
-//! its network as it was described. What holds a token does not: public ports are opened anew, for the key that forks.
+//! its network as it was described.
 
-use super::errors::Result;
-use super::labels::{
-    AUTO_RESUME_LABEL, NETWORK_LABEL, REQUEST_HOST_LABEL, ShownNetwork, TEMPLATE_LABEL, USER_LABEL,
-};
-use super::public_ports;
-use crate::app::App;
-use paddock_fleet::Actor;
-use paddock_model::api::Sandbox;
+use super::labels::{AUTO_RESUME_LABEL, NETWORK_LABEL, ShownNetwork, TEMPLATE_LABEL, USER_LABEL};
 use std::collections::BTreeMap;
 
 /// Labels that give nobody a right.
-const DESCRIPTIONS: [&str; 4] = [TEMPLATE_LABEL, USER_LABEL, AUTO_RESUME_LABEL, REQUEST_HOST_LABEL];
+const DESCRIPTIONS: [&str; 3] = [TEMPLATE_LABEL, USER_LABEL, AUTO_RESUME_LABEL];
 
-pub async fn of(app: &App, actor: &Actor, source: &Sandbox) -> Result<BTreeMap<String, String>> {
-    let mut labels = copied(&source.metadata);
-    labels.extend(public_ports::label_of_fork(app, actor, source).await?);
-    Ok(labels)
-}
-
-fn copied(metadata: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+/// The labels of a fork. `metadata`: that of its source.
+pub fn of(metadata: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let named = |name: &str| Some((name.to_string(), metadata.get(name)?.clone()));
     let network = metadata.get(NETWORK_LABEL).and_then(|text| network(text));
     let network = network.map(|text| (NETWORK_LABEL.to_string(), text));
@@ -38,12 +26,11 @@ fn network(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::labels::PUBLIC_PORTS_LABEL;
     use super::*;
     use serde_json::{Value, json};
 
     #[test]
-    fn a_fork_has_the_descriptions_and_no_token() {
+    fn a_fork_has_the_descriptions_and_no_secrets() {
         let network =
             json!({ "internet": null, "network": { "denyOut": ["9.9.9.9"], "rules": { "a.example": [] } } });
         let network = network.to_string();
@@ -51,16 +38,14 @@ mod tests {
             (TEMPLATE_LABEL, "my-app"),
             (USER_LABEL, "user"),
             (AUTO_RESUME_LABEL, "true"),
-            (REQUEST_HOST_LABEL, "localhost:${PORT}"),
             (NETWORK_LABEL, network.as_str()),
-            (PUBLIC_PORTS_LABEL, "tk-of-the-source"),
             ("paddock.job", "job-1"),
             ("paddock.of-later", "x"),
             ("flavour", "a"),
         ]
         .map(|(name, value)| (name.to_string(), value.to_string()))
         .into();
-        let mut labels = copied(&metadata);
+        let mut labels = of(&metadata);
         let shown = labels.remove(NETWORK_LABEL).expect("a description");
         let shown: Value = serde_json::from_str(&shown).expect("JSON");
         assert_eq!(shown, json!({ "internet": null, "network": { "denyOut": ["9.9.9.9"] } }));
@@ -69,6 +54,6 @@ mod tests {
             sorted.sort_unstable();
             sorted
         });
-        assert!(copied(&BTreeMap::new()).is_empty());
+        assert!(of(&BTreeMap::new()).is_empty());
     }
 }

@@ -10,12 +10,8 @@ pub const OWN_LABELS: &str = "paddock.";
 pub const TEMPLATE_LABEL: &str = "paddock.e2b.template";
 /// Set where a request resumes the paused sandbox.
 pub const AUTO_RESUME_LABEL: &str = "paddock.e2b.auto-resume";
-/// The API key for which visitors without a token may use its ports.
-pub const PUBLIC_PORTS_LABEL: &str = "paddock.e2b.public-ports";
-/// Its network as its creator described it, without values of headers.
+/// What leaves its network as its creator described it, without values of headers.
 pub const NETWORK_LABEL: &str = "paddock.e2b.network";
-/// The `Host` of requests to its ports, with `${PORT}` for the number.
-pub const REQUEST_HOST_LABEL: &str = "paddock.e2b.request-host";
 /// The user that commands of the sandbox run as, where its template names one.
 pub const USER_LABEL: &str = "paddock.e2b.user";
 

@@ -1,11 +1,10 @@
 //! E2B's protocol: its unmodified SDKs use this server as their cloud.
 //!
-//! - [`sandboxes`], [`create`], [`listing`], [`metrics`], [`network`], [`header_rules`], [`snapshots`], [`fork_labels`]: the control plane, for who holds an API key
+//! - [`sandboxes`], [`create`], [`listing`], [`metrics`], [`network`], [`ports`], [`header_rules`], [`snapshots`], [`fork_labels`]: the control plane, for who holds an API key
 //!   ([`key`]); [`views`]: a sandbox as E2B describes it
 //! - [`templates`], [`template_builds`]: templates, their tags and their builds
 //! - [`data_plane`]: requests that name a sandbox in a header; [`grants`]: the tokens that open one sandbox, [`inside`]: one
 //!   request that was let in, and its user, home and paths
-//! - [`public_ports`]: ports that are open without a token; [`request_hosts`]: the name that programs inside are asked as
 //! - [`connect`], [`messages`]: the framing of E2B's remote calls; [`process`], [`process_calls`], [`ends`], [`registry`]: commands;
 //!   [`filesystem`], [`entries`], [`watch`], [`watchers`]: directories and what happens in them
 //! - [`files`], [`packed`], [`multipart`], [`signatures`]: whole files over HTTP
@@ -43,11 +42,10 @@ mod multipart;
 mod network;
 mod owners;
 mod packed;
+mod ports;
 mod process;
 mod process_calls;
-mod public_ports;
 mod registry;
-mod request_hosts;
 mod routes;
 mod sandboxes;
 mod secrets;
@@ -77,8 +75,7 @@ pub use data_plane::{
 };
 pub use errors::Refusal;
 pub use key::{HEADER as KEY_HEADER, OWN_PREFIX as TOKEN_PREFIX, identify, own_form};
-pub use public_ports::visitor;
-pub use request_hosts::request_host;
+pub use sandboxes::let_in;
 pub use timestamps::parse as parse_time;
 pub use unsupported::{refuse, speaks};
 

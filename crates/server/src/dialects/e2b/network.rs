@@ -3,7 +3,8 @@
 use super::errors::{Refusal, Result};
 use super::header_rules::{self, HeaderRules};
 use super::json::Json;
-use super::labels::{NETWORK_LABEL, REQUEST_HOST_LABEL, ShownNetwork, shown_network};
+use super::labels::{NETWORK_LABEL, ShownNetwork};
+use super::ports;
 use super::sandboxes::find;
 use crate::app::App;
 use crate::auth::Caller;
@@ -50,20 +51,12 @@ pub async fn update(
     Json(wanted): Json<Network>,
 ) -> Result<StatusCode> {
     let sandbox = find(&app, &actor, &id).await?;
-    let stay = [
-        ("allowPublicTraffic", wanted.allow_public_traffic.is_some()),
-        ("maskRequestHost", wanted.mask_request_host.is_some()),
-    ];
-    if let Some((what, _)) = stay.iter().find(|(_, said)| *said) {
-        return Err(Refusal::invalid(format!("{what}: it is said when a sandbox is made, and stays")));
-    }
     let network = Some(setting(wanted.internet, Some(&wanted))?);
-    let change = UpdateSandbox { network, ..UpdateSandbox::default() };
+    let ports = ports::settings(&app, &actor, wanted.public_traffic(), wanted.request_host()).await?;
+    let ports = (!ports.is_default()).then_some(ports);
+    let change = UpdateSandbox { network, ports, ..UpdateSandbox::default() };
     let secrets = Some(header_rules::instead(wanted.secrets()?));
-    let public = shown_network(&sandbox).and_then(|shown| shown.network.get("allowPublicTraffic")?.as_bool());
-    let mask = sandbox.metadata.get(REQUEST_HOST_LABEL).cloned();
-    let told = Network { allow_public_traffic: public, mask_request_host: mask, ..wanted };
-    let labels = [(NETWORK_LABEL.to_string(), label(told.internet, Some(&told)).map(|(_, text)| text))];
+    let labels = [(NETWORK_LABEL.to_string(), label(wanted.internet, Some(&wanted)).map(|(_, text)| text))];
     let own = OwnChanges { labels: labels.into(), secrets };
     app.fleet().update_with(&actor, &sandbox.id, change, own).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -122,8 +115,6 @@ impl Network {
             |name: &str, value: Option<Value>| shown.extend(value.map(|value| (name.into(), value)));
         put("allowOut", self.allow_out.as_ref().map(|rules| json!(rules)));
         put("denyOut", self.deny_out.as_ref().map(|rules| json!(rules)));
-        put("allowPublicTraffic", self.allow_public_traffic.map(|open| json!(open)));
-        put("maskRequestHost", self.mask_request_host.as_ref().map(|host| json!(host)));
         put("rules", self.rules.as_ref().map(header_rules::shown));
         Value::Object(shown)
     }
@@ -146,7 +137,8 @@ impl Network {
             ),
             (
                 "egressProxy",
-                "the gate checks the address of each connection and opens it itself, which a proxy would do in its place",
+                "the gate checks the address of each connection and opens it itself, which a proxy would do in its place; leave it out, and \
+                 name what is to be reached in allowOut",
                 is_some(&self.egress_proxy),
             ),
             (

@@ -2,6 +2,7 @@
 
 use super::errors::{Refusal, Result};
 use super::json::Json;
+use super::labels::TEMPLATE_LABEL;
 use super::timestamps::seconds;
 use super::views;
 use crate::app::App;
@@ -9,7 +10,7 @@ use crate::auth::Caller;
 use axum::Json as Answer;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use paddock_fleet::{Actor, FleetError};
+use paddock_fleet::{Actor, FleetError, Visit};
 use paddock_model::api::{self, Extend, Hibernate, Resume, Sandbox, SandboxState};
 use serde::Deserialize;
 use serde_json::Value;
@@ -95,6 +96,12 @@ pub async fn running(app: &App, actor: &Actor, sandbox: Sandbox) -> Result<Sandb
         }
         _ => Err(Refusal::gone(&sandbox.id)),
     }
+}
+
+/// A visitor without a token at a public port: as any request to the inside of a sandbox of this dialect. `None`: another made the sandbox.
+pub async fn let_in(app: &App, visit: &Visit) -> Option<Result<()>> {
+    visit.sandbox.metadata.get(TEMPLATE_LABEL)?;
+    Some(running(app, &visit.admitted.actor, visit.sandbox.clone()).await.map(drop))
 }
 
 async fn wake_up(

@@ -90,7 +90,7 @@ pub async fn fork(
     }
     let ttl_seconds = Some(seconds(wanted.timeout.unwrap_or(FORK_TIMEOUT_SECONDS)));
     let request = Fork { count: Some(count), ttl_seconds, partial: true, ..Fork::default() };
-    let labels = fork_labels::of(&app, &actor, &sandbox).await?;
+    let labels = fork_labels::of(&sandbox.metadata);
     let mut forked = app.fleet().fork_labelled(&actor, &sandbox.id, request, labels, None).await?;
     hide_host_of(&mut forked.failed);
     let children =

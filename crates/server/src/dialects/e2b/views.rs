@@ -2,6 +2,7 @@
 
 use super::grants::Grant;
 use super::labels::{AUTO_RESUME_LABEL, OWN_LABELS, TEMPLATE_LABEL, shown_network};
+use super::ports;
 use super::timestamps::rfc3339_unsigned;
 use crate::app::App;
 use paddock_fleet::{Actor, ShownTemplate};
@@ -90,9 +91,14 @@ pub fn detail(app: &App, actor: &Actor, sandbox: &Sandbox) -> Value {
         }
         _ => {}
     }
-    if let Some(shown) = shown_network(sandbox) {
-        view["allowInternetAccess"] = json!(shown.internet);
-        view["network"] = shown.network;
+    let shown = shown_network(sandbox);
+    if let Some(internet) = shown.as_ref().map(|shown| shown.internet) {
+        view["allowInternetAccess"] = json!(internet);
+    }
+    if shown.is_some() || !ports::are_closed(&sandbox.ports) {
+        let mut network = shown.map_or_else(|| json!({}), |shown| shown.network);
+        ports::show(&sandbox.ports, &mut network);
+        view["network"] = network;
     }
     if !actor.only_reads() {
         view["envdAccessToken"] = json!(envd_token(app, actor, sandbox));

@@ -74,6 +74,7 @@ class AsyncSandbox(AsyncCopies):
         metadata: Optional[Mapping[str, str]] = None,
         limits: Union[Limits, Mapping[str, Any], None] = None,
         network: Union[str, Mapping[str, Any], None] = None,
+        ports: Optional[Mapping[str, Any]] = None,
         secrets: Optional[Mapping[str, Mapping[str, Any]]] = None,
         host_certs: Optional[bool] = None,
         user: Optional[str] = None,
@@ -115,6 +116,10 @@ class AsyncSandbox(AsyncCopies):
             name: of one's own, usable wherever an id is.
             limits: a `Limits`, or a mapping such as {"memory": "256MiB", "cpus": 0.5}.
             network: `none` (default), `host`, or rules: `{"allow": ["packages.example.org", "*.example.org:443"]}`.
+            ports: `{"public": [3000]}` lets everybody who knows its id use that port at `PORT-ID.DOMAIN`, without a
+                token (`"all"`: every port; only where the server has `--public-ports`); `{"request_host":
+                "app.example"}` is the `Host` that programs there are asked as, with `${PORT}` for the number, instead
+                of `localhost:${PORT}`.
             secrets: values that never enter: `{"API_KEY": {"from": "env:API_KEY", "hosts": ["api.example.com"]}}`.
                 Inside, the variable holds a placeholder; requests to those hosts get the value. `value` instead of
                 `from` is the value itself; `from` (`env:NAME`, `file:PATH`) is read here. The usual headers for
@@ -163,6 +168,7 @@ class AsyncSandbox(AsyncCopies):
             metadata=dict(metadata) if metadata else None,
             limits=requests.limits(limits),
             network=requests.network(network),
+            ports=requests.ports(ports),
             secrets=requests.secrets(secrets),
             host_certs=host_certs,
             user=user,
@@ -483,14 +489,17 @@ class AsyncSandbox(AsyncCopies):
         cwd: Optional[str] = None,
         user: Optional[str] = None,
         network: Union[str, Mapping[str, Any], None] = None,
+        ports: Optional[Mapping[str, Any]] = None,
         secrets: Optional[Mapping[str, Optional[Mapping[str, Any]]]] = None,
     ) -> SandboxInfo:
         """Changes what is given, all of it or nothing; `metadata` and `env` are replaced as a whole.
 
         Limits hold at once; `open_files`, `env`, `cwd` and `user` are for commands from now on. Where a limit cannot be
         changed while the sandbox runs, hibernate it first. `network` puts other rules in the place of those it has,
-        and cuts connections that they forbid; `none` closes the gate. `secrets` adds and replaces secrets with `inject`
-        as `create` takes them, and removes those that are None; it comes with `network`: a secret opens its hosts.
+        and cuts connections that they forbid; `none` closes the gate. `ports` as `create` takes them, each of the two
+        by itself: `{"public": []}` closes the ports, and cuts the connections of visitors. `secrets` adds and replaces
+        secrets with `inject` as `create` takes them, and removes those that are None; it comes with `network`: a secret
+        opens its hosts.
         """
         limits = given(memory_bytes=memory_bytes, cpus=cpus, pids=pids, disk_bytes=disk_bytes, open_files=open_files)
         body = given(
@@ -503,6 +512,7 @@ class AsyncSandbox(AsyncCopies):
             cwd=cwd,
             user=user,
             network=requests.network(network),
+            ports=requests.ports(ports),
             secrets=requests.changed_secrets(secrets),
         )
         return await self._act("PATCH", "", json=body, repeatable=True)

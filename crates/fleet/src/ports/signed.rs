@@ -1,8 +1,7 @@
 //! Rights to one port of one sandbox, for programs and people who get no token of the tenant.
 
-use super::record::now_ms;
-use super::request::{invalid, seconds};
-use super::{Actor, Admitted, Fleet, FleetError, Kind};
+use crate::request::{invalid, seconds};
+use crate::{Actor, Admitted, Fleet, FleetError, Kind, now_ms};
 use paddock_model::api::{Role, SignPort, SignedPort};
 use paddock_records::access::Revoked;
 use paddock_records::signing::PortClaim;
