@@ -16,10 +16,10 @@ from .answers import Script, client
 
 # The stable codes of the API.
 CODES = """invalid_request unknown_field invalid_path unauthorized forbidden sandbox_not_found exec_not_found
-file_not_found snapshot_not_found token_not_found template_not_found image_failed name_taken wrong_state request_under_way quota_exceeded
+file_not_found snapshot_not_found token_not_found template_not_found image_failed name_taken wrong_state quota_exceeded
 too_large requirement_not_met unsupported sandbox_ended not_a_file not_a_directory not_empty file_exists
 permission_denied disk_full port_closed guest_lost storage_failed internal unavailable
-scan_denied scan_failed host_certs_unusable exec_ended exec_forgotten""".split()
+scan_denied scan_failed host_certs_unusable exec_ended exec_forgotten request_under_way""".split()
 
 
 @pytest.mark.parametrize("code", CODES)
