@@ -50,7 +50,12 @@ def name(word):
 def built(world, template, word="t", **options):
     """Builds it; the lines of its log."""
     lines = []
-    info = Template.build(template, options.pop("name", None) or name(word), on_build_logs=lines.append, **options)
+    try:
+        info = Template.build(template, options.pop("name", None) or name(word), on_build_logs=lines.append, **options)
+    except Exception as error:
+        if hasattr(error, "add_note"):
+            error.add_note("\n".join(entry.message for entry in lines[-20:]))
+        raise
     return info, [entry.message for entry in lines]
 
 
