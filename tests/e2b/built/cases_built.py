@@ -92,7 +92,7 @@ def case_templates_over_base_install_packages_by_the_helpers(world):
         template = (Template(file_context_path=place).from_base_image().copy("tiny*", "/srv/")
                     .pip_install("/srv/tiny-1.0-py3-none-any.whl").npm_install("/srv/tiny.tgz", g=True)
                     .run_cmd("git init -q ~/source && cd ~/source && git -c user.name=a -c user.email=a@b.c commit -q --allow-empty -m first")
-                    .git_clone("/home/user/source", "/home/user/clone"))
+                    .git_clone("file:///home/user/source", "/home/user/clone"))
         info, _ = built(world, template)
         said = inside(info, "python3 -c 'import tiny; print(tiny.VALUE)'; /home/user/.local/bin/tiny; git -C clone log --format=%s")
         assert said == "from the wheel\nfrom the archive\nfirst\n", said
