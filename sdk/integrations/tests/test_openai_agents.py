@@ -289,8 +289,10 @@ async def test_a_port_is_fetched_through_its_endpoint(with_domain: Server, monke
             cwd=inner(session).state.manifest.root,
             background=True,
         )
+        said = b""
         async for event in serving.stream():
-            if isinstance(event, Output) and b"Serving" in event.data:
+            said += event.data if isinstance(event, Output) else b""
+            if b"port 8000" in said and b"port 8001" in said:
                 break
         endpoint = await session.resolve_exposed_port(8000)
         name = f"8000-{inner(session).sandbox.id}.box.example.org"
