@@ -110,7 +110,7 @@ class Stage:
         return process.wait()
 
     def told(self):
-        """What is repeated at the end when it failed."""
+        """The part of its output that is repeated at the end when it failed."""
         return f"\n=== what {self.name} said\n\n{''.join(self.complaints[:COMPLAINTS] or self.last)}"
 
 

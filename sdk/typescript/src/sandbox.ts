@@ -74,7 +74,7 @@ export interface UpdateOptions extends CallOptions {
   user?: string | undefined
   /** Other rules in the place of the present ones; forbidden connections are cut. */
   network?: NetworkRules | undefined
-  /** What is given, in the place of the present one: `{ public: [] }` closes the ports, and cuts the connections of visitors. */
+  /** These settings take the place of the present ones: `{ public: [] }` closes the ports, and cuts the connections of visitors. */
   ports?: PortSettings | undefined
   /** With `network`: adds and replaces secrets with `inject`, and removes those that are null. Others stay. */
   secrets?: Readonly<Record<string, Secret | null>> | undefined

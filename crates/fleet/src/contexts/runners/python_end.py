@@ -96,7 +96,7 @@ class Ending:
         return all(id(one) in self.own or ends_quietly(one, _type(one)) for one in found)
 
     def knows_modules(self):
-        """Whether the program imported only what is known here, which is the standard library."""
+        """True if the program imported modules of the standard library alone, which are known here."""
         more = _len(sys.modules) - self.modules
         roots = {name.partition(".")[0] for name in itertools.islice(reversed(sys.modules), more)}
         return all(root in STANDARD and root not in ENDS_WITH_MORE for root in roots)

@@ -67,7 +67,7 @@ class Program:
         self.take_home()
         if self.would_differ():
             os.execv(sys.executable, ["python3", self.path])
-        # What the runner made is as little the program's as what was there before a fork.
+        # Objects of the runner are as little the program's as those that were there before a fork.
         _freeze()
         self.take_streams()
         self.take_names()
